@@ -216,8 +216,6 @@ def test_what_group_members_say_to_each_other_has_the_same_bytes(message: type[D
 @pytest.mark.parametrize(("message", "kind"), MESSAGES, ids=IDS)
 def test_versions_are_those_that_kio_knows(message: type[Any], kind: EntityType) -> None:
     known = {v for v, kinds in schema_name_map[api_key_map[message.api_key]].items() if kind in kinds}
-    if message.__name__ == "InitProducerIdRequest":
-        known.remove(6)  # not released yet
     assert known == set(versions_of(message))
 
 

@@ -46,6 +46,7 @@ def group_config(config: BrokerConfig, image: ClusterImage) -> GroupConfig:
 def transaction_config(config: BrokerConfig) -> TransactionConfig:
     return TransactionConfig(
         max_timeout_ms=config.get_int("transaction.max.timeout.ms"),
+        allows_two_phase_commit=config.get_bool("transaction.two.phase.commit.enable"),
         state_log_num_partitions=config.get_int("transaction.state.log.num.partitions"),
         abort_timed_out_interval_ms=config.get_int(
             "transaction.abort.timed.out.transaction.cleanup.interval.ms"

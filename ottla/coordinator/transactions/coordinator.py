@@ -14,6 +14,7 @@ from ottla.coordinator.runtime import CoordinatorRuntime, CoordinatorShard, Stat
 from ottla.coordinator.transactions.transaction import (
     COMPLETE_ABORT,
     NO_PRODUCER_ID,
+    NO_TIMEOUT_MS,
     PREPARE_COMMIT,
     PREPARE_EPOCH_FENCE,
     PREPARED,
@@ -112,6 +113,7 @@ class TransactionConfig:
     """Broker settings `transaction.*` and `transactional.id.*`; times are in milliseconds."""
 
     max_timeout_ms: int = 900_000
+    allows_two_phase_commit: bool = False
     state_log_num_partitions: int = 50
     abort_timed_out_interval_ms: int = 10_000
     id_expiration_ms: int = 7 * 24 * 3_600_000
@@ -191,8 +193,24 @@ class TransactionCoordinator:
     async def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None = None
     ) -> ProducerIdAndEpoch:
+        return (await self.init_transaction(transactional_id, timeout_ms, expected)).producer
+
+    async def init_transaction(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: ProducerIdAndEpoch | None = None,
+        *,
+        two_phase_commit: bool = False,
+        keep: bool = False,
+    ) -> Transaction:
+        """Start or restart a producer. `keep` leaves an ongoing transaction open, to be ended by the new producer."""
         _check_id(transactional_id)
-        if not 0 < timeout_ms <= self._config.max_timeout_ms:
+        if (two_phase_commit or keep) and not self._config.allows_two_phase_commit:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if two_phase_commit:
+            timeout_ms = NO_TIMEOUT_MS
+        elif not 0 < timeout_ms <= self._config.max_timeout_ms:
             raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         new_id = NO_PRODUCER_ID
         while True:
@@ -205,12 +223,12 @@ class TransactionCoordinator:
             if which is None or (which.settled().needs_new_id(expected) and new_id == NO_PRODUCER_ID):
                 new_id = await self._new_producer_id()
                 continue  # re-read the state: another request may have come first
-            changed = which.settled().initialise(timeout_ms, expected, new_id, self._clock())
+            changed = which.settled().initialise(timeout_ms, expected, new_id, self._clock(), keep=keep)
             if changed.state is PREPARE_EPOCH_FENCE:
                 await self._abort_fenced(shard, which, changed)
                 continue
             await _done(self._write(shard, which, changed))
-            return changed.producer
+            return changed
 
     def add_partitions(
         self,

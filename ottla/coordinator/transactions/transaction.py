@@ -18,6 +18,9 @@ from ottla.protocol.internal_records import PartitionsSchema, TransactionLogKey,
 # A transaction is a value. Every step takes a transaction and returns the next, which takes effect once written to
 # `__transaction_state`. No sockets, no clock, no waiting; forbidden steps raise KafkaError.
 #
+# A producer with two-phase commit (KIP-939) has no timeout. After a crash it may keep the ongoing transaction: it gets
+# a new epoch, which fences the old producer, and then commits or aborts what the old epoch wrote.
+#
 # Version 2 (KIP-890) bumps the epoch with every end, so that requests in flight for one transaction cannot reach the
 # next. Clients use epochs up to 32766: the coordinator reserves one more for fencing.
 
@@ -27,6 +30,8 @@ NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 LAST_EPOCH = 2**15 - 1
 EPOCH_BUMP_VERSION = 2
+# The timeout of transactions with two-phase commit, as in Kafka's records: they never time out.
+NO_TIMEOUT_MS = 2**31 - 1
 
 
 class TransactionState(IntEnum):
@@ -82,6 +87,15 @@ class Transaction:
     next_producer_id: int = NO_PRODUCER_ID
     # Epoch before the last bump requested by the same producer; in memory only.
     last_producer_epoch: int = NO_PRODUCER_EPOCH
+    # Epoch of the producer that wrote the kept transaction; `producer_epoch` is the one of the producer that ends it.
+    kept_epoch: int = NO_PRODUCER_EPOCH
+
+    @property
+    def kept(self) -> ProducerIdAndEpoch | None:
+        """Return the producer of the ongoing transaction that a later producer keeps."""
+        if self.kept_epoch == NO_PRODUCER_EPOCH:
+            return None
+        return ProducerIdAndEpoch(self.producer_id, self.kept_epoch)
 
     @property
     def is_epoch_exhausted(self) -> bool:
@@ -92,6 +106,8 @@ class Transaction:
         return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
 
     def is_timed_out(self, now_ms: int) -> bool:
+        if self.timeout_ms == NO_TIMEOUT_MS:
+            return False
         return self.state is ONGOING and self.start_ms + self.timeout_ms < now_ms
 
     def is_expired(self, now_ms: int, expiration_ms: int) -> bool:
@@ -108,19 +124,26 @@ class Transaction:
         )
 
     def initialise(
-        self, timeout_ms: int, expected: ProducerIdAndEpoch | None, new_id: int, now_ms: int
+        self,
+        timeout_ms: int,
+        expected: ProducerIdAndEpoch | None,
+        new_id: int,
+        now_ms: int,
+        *,
+        keep: bool = False,
     ) -> Transaction:
         """Start or restart a producer and fence every older epoch.
 
         A producer that continues after an error sends its `expected` id and epoch. The call fails if another producer
-        has started since. From Ongoing the result is PrepareEpochFence: abort first, then call again.
+        has started since. From Ongoing the result is PrepareEpochFence: abort first, then call again. With `keep` it is
+        Ongoing in a new epoch.
         """
         if self.state in PREPARED:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if expected is not None and not self._may_be(expected):
             raise KafkaError(ErrorCode.PRODUCER_FENCED)
         if self.state is ONGOING:
-            return self.fence()
+            return self._keep(timeout_ms, now_ms) if keep else self.fence()
         fresh = replace(
             self,
             state=EMPTY,
@@ -140,6 +163,16 @@ class Transaction:
                 raise KafkaError(ErrorCode.PRODUCER_FENCED)
             return fresh  # the producer missed the response to the call that bumped the epoch
         return replace(fresh, producer_epoch=self.producer_epoch + 1, last_producer_epoch=last)
+
+    def _keep(self, timeout_ms: int, now_ms: int) -> Transaction:
+        return replace(
+            self,
+            producer_epoch=min(self.producer_epoch + 1, LAST_EPOCH),
+            last_producer_epoch=NO_PRODUCER_EPOCH,
+            kept_epoch=self.producer_epoch if self.kept is None else self.kept_epoch,
+            timeout_ms=timeout_ms,
+            updated_ms=now_ms,
+        )
 
     def _may_be(self, expected: ProducerIdAndEpoch) -> bool:
         if self.producer_epoch == NO_PRODUCER_EPOCH:
@@ -163,6 +196,8 @@ class Transaction:
         self._check_producer(producer_id, producer_epoch)
         if self.state in PREPARED:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        if self.kept is not None:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE)  # it can only be ended
         if self.state is ONGOING and partitions <= self.partitions:
             return self
         return replace(
@@ -183,6 +218,8 @@ class Transaction:
             return error.code
         if self.state in PREPARED:
             return ErrorCode.CONCURRENT_TRANSACTIONS
+        if self.kept is not None:
+            return ErrorCode.INVALID_TXN_STATE
         return ErrorCode.NONE if partition in self.partitions else ErrorCode.TRANSACTION_ABORTABLE
 
     def _check_producer(self, producer_id: int, producer_epoch: int) -> None:
@@ -254,6 +291,7 @@ class Transaction:
             client_version=client_version,
             previous_producer_id=self.producer_id,
             next_producer_id=next_id,
+            kept_epoch=NO_PRODUCER_EPOCH,
         )
 
     def complete(self, now_ms: int) -> Transaction:
@@ -280,6 +318,7 @@ class Transaction:
             state=PREPARE_EPOCH_FENCE,
             producer_epoch=min(self.producer_epoch + 1, LAST_EPOCH),
             last_producer_epoch=NO_PRODUCER_EPOCH,
+            kept_epoch=NO_PRODUCER_EPOCH,
         )
 
     def abort_fenced(self, now_ms: int) -> Transaction:
@@ -311,7 +350,8 @@ def transaction_value(transaction: Transaction) -> bytes:
         producer_id=transaction.producer_id,
         previous_producer_id=transaction.previous_producer_id,
         next_producer_id=transaction.next_producer_id,
-        producer_epoch=transaction.producer_epoch,
+        producer_epoch=transaction.producer_epoch if transaction.kept is None else transaction.kept_epoch,
+        next_producer_epoch=NO_PRODUCER_EPOCH if transaction.kept is None else transaction.producer_epoch,
         transaction_timeout_ms=transaction.timeout_ms,
         transaction_status=int(transaction.state),
         transaction_partitions=partitions,
@@ -337,10 +377,11 @@ def read_transaction_value(transactional_id: str, data: bytes) -> Transaction:
         for topic in value.transaction_partitions or ()
         for partition in topic.partition_ids
     )
+    is_kept = value.next_producer_epoch != NO_PRODUCER_EPOCH
     return Transaction(
         transactional_id,
         value.producer_id,
-        value.producer_epoch,
+        value.next_producer_epoch if is_kept else value.producer_epoch,
         value.transaction_timeout_ms,
         TransactionState(value.transaction_status),
         partitions,
@@ -349,4 +390,5 @@ def read_transaction_value(transactional_id: str, data: bytes) -> Transaction:
         value.client_transaction_version,
         value.previous_producer_id,
         value.next_producer_id,
+        kept_epoch=value.producer_epoch if is_kept else NO_PRODUCER_EPOCH,
     )

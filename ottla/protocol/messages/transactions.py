@@ -19,11 +19,13 @@ from ottla.protocol.codec import (
 # InitProducerId, key 22
 
 
-class InitProducerIdRequest(Request, key=22, versions="0-5", flexible="2+"):
+class InitProducerIdRequest(Request, key=22, versions="0-6", flexible="2+"):
     transactional_id: str | None = string(nullable="0+")
     transaction_timeout_ms: int = int32()
     producer_id: int = int64("3+", default=-1)
     producer_epoch: int = int16("3+", default=-1)
+    enable2_pc: bool = boolean("6+")
+    keep_prepared_txn: bool = boolean("6+")
 
 
 class InitProducerIdResponse(Response, key=22, versions="0-6", flexible="2+"):

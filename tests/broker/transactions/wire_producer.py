@@ -53,11 +53,17 @@ class WireProducer:
         self.transactional_id = transactional_id
         self.v2 = v2
         self.producer_id = self.epoch = -1
+        self.ongoing = (-1, -1)
         self.sequences: dict[tuple[str, int], int] = {}
 
     def init(
-        self, version: int = 5, timeout_ms: int = 60_000, expected: tuple[int, int] = (-1, -1)
+        self,
+        version: int = 5,
+        timeout_ms: int = 60_000,
+        expected: tuple[int, int] = (-1, -1),
+        **two_phase_commit: bool,
     ) -> ErrorCode:
+        """`enable2_pc` and `keep_prepared_txn` need version 6."""
         find_transaction_coordinator(self.client, self.transactional_id)
         answer = self.client.call(
             InitProducerIdRequest(
@@ -65,11 +71,13 @@ class WireProducer:
                 transaction_timeout_ms=timeout_ms,
                 producer_id=expected[0],
                 producer_epoch=expected[1],
+                **two_phase_commit,
             ),
             version,
         )
         if not answer.error_code:
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+            self.ongoing = answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch
             self.sequences.clear()
         return ErrorCode(answer.error_code)
 
