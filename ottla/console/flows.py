@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Sequence
+
 from ottla.client.errors import ClientError
 from ottla.console.access.roles import Level
+from ottla.console.health.trends import was_rising
 from ottla.console.services.connect import all_connectors
 from ottla.console.services.mirrors import Mirror, mirror_lag, mirrors_of
 from ottla.console.services.remote import Remote
@@ -44,12 +47,68 @@ class Flow:
         rate: float | None = None,
         lag: int | None = None,
         seconds: float | None = None,
+        what: str = "",
     ) -> None:
         """Add an edge. `rate` is in rows per second; `seconds` is the duration of a micro-batch."""
-        parts = [] if rate is None else [f"{compact(rate)} rows/s"]
+        parts = [what] if what else []
+        parts += [] if rate is None else [f"{compact(rate)} rows/s"]
         parts += [] if lag is None else [f"lag {compact(lag)}"]
         parts += [] if seconds is None else [f"{seconds:.1f} s a batch"]
         self.edges.append(Edge(source, target, " · ".join(parts), rate, lag, seconds))
+
+
+# The part of the graph that a visitor looks at. Pure.
+
+#: Groups of a topic that are drawn one by one.
+_MOST_ALONE = 4
+
+
+def merged(nodes: Iterable[Node], edges: Sequence[Edge]) -> tuple[list[Node], list[Edge]]:
+    """Draw many groups that read the same topics as one node with the largest lag."""
+    kinds = {node.id: node for node in nodes}
+    reads: dict[str, set[str]] = {}
+    for edge in edges:
+        if edge.target in kinds and kinds[edge.target].kind == "group":
+            reads.setdefault(edge.target, set()).add(edge.source)
+    alike: dict[frozenset[str], list[str]] = {}
+    for group, topics in reads.items():
+        alike.setdefault(frozenset(topics), []).append(group)
+    names: dict[str, str] = {}
+    extra: list[Node] = []
+    for together, groups in alike.items():
+        if len(groups) > _MOST_ALONE:
+            new = f"groups:{','.join(sorted(together))}"
+            names |= dict.fromkeys(groups, new)
+            shown = ", ".join(sorted(kinds[each].label for each in groups)[:3])
+            bad = any(kinds[each].is_bad for each in groups)
+            extra.append(Node(new, f"{len(groups)} groups", "group", f"{shown}, …", "", bad))
+    kept = [node for node in kinds.values() if node.id not in names]
+    joined: dict[tuple[str, str], Edge] = {}
+    for edge in edges:
+        ends = names.get(edge.source, edge.source), names.get(edge.target, edge.target)
+        if ends[1] not in names.values():
+            joined[ends[0], ends[1] + edge.label] = edge
+            continue
+        before = joined.get(ends)
+        lag = max(edge.lag or 0, before.lag or 0 if before is not None else 0)
+        joined[ends] = Edge(*ends, f"lag up to {compact(lag)}", lag=lag)
+    return kept + extra, list(joined.values())
+
+
+def neighbourhood(
+    nodes: Sequence[Node], edges: Sequence[Edge], chosen: Container[str], steps: int
+) -> tuple[list[Node], list[Edge]]:
+    """Return what lies within some steps up and down the stream from the chosen nodes."""
+    start = {node.id for node in nodes if node.id in chosen}
+    found = set(start)
+    for forward in (True, False):
+        front = set(start)
+        for _ in range(steps):
+            pairs = [(edge.source, edge.target) if forward else (edge.target, edge.source) for edge in edges]
+            front = {there for here, there in pairs if here in front} - found
+            found |= front
+    kept = [node for node in nodes if node.id in found]
+    return kept, [edge for edge in edges if edge.source in found and edge.target in found]
 
 
 # Groups and their last measured lag, without queries to the cluster.
@@ -81,7 +140,9 @@ def add_groups(visit: Visit, found: Flow) -> None:
     for group in groups[:_MOST_GROUPS]:
         for topic, lag in lags_by_topic(visit, group).items():
             href = visit.url("groups", group, "lag")
-            node = found.add(Node(f"group:{group}", group, "group", "", href))
+            points = visit.site.lags.total(group)
+            note = "lag rises" if was_rising(points) else ""
+            node = found.add(Node(f"group:{group}", group, "group", note, href, bool(note)))
             found.link(found.topic(topic), node, lag=lag)
 
 
@@ -100,7 +161,10 @@ async def add_connectors(visit: Visit, found: Flow) -> None:
     sees = visit.user.view("connector")
     for row in filter(lambda row: sees(row["name"]), rows):
         bad = row["state"] == "FAILED" or row["failed"] > 0
-        note = f"{row['state'].lower()}, {row['tasks']} tasks"
+        tasks = "1 task" if row["tasks"] == 1 else f"{row['tasks']} tasks"
+        note = f"{row['state'].lower()}, {tasks}"
+        if row["failed"] and row["state"] != "FAILED":
+            note = f"{row['failed']} of {tasks} failed"
         href = visit.url("connectors", row["name"], "state")
         node = found.add(Node(f"connector:{row['name']}", row["name"], "connector", note, href, bad))
         for topic in row["topics"]:
@@ -108,6 +172,9 @@ async def add_connectors(visit: Visit, found: Flow) -> None:
                 found.link(found.topic(topic), node, lag=lag_of_sink(visit, row["name"], topic))
             else:
                 found.link(node, found.topic(topic), rate=found.rate(topic))
+        if row["dead_letters"]:
+            letters = row["dead_letters"]
+            found.link(node, found.topic(letters), rate=found.rate(letters), what="dead letters")
 
 
 # Pipelines of this user on this machine that use this cluster.
@@ -129,6 +196,8 @@ def add_pipelines(visit: Visit, found: Flow) -> None:
         if not servers & set(pipeline.bootstrap_servers.split(",")):
             continue
         for query in pipeline.queries:
+            if f"query:{query.name}" in found.nodes:
+                continue  # a query of the SQL server, shown already
             name = f"{pipeline.name}/{query.name}"
             bad = str(pipeline.phase) in ("failed", "lost")
             node = found.add(Node(f"pipeline:{name}", name, "pipeline", str(pipeline.phase), "", bad))

@@ -80,6 +80,8 @@ def test_a_failed_task_is_everywhere_until_it_runs_again(
     broker.produce("lines", b"one")
     folder = tmp_path / "missing"
     config = {"connector.class": SINK, "topics": "lines", "file": str(folder / "out.txt"),
+              "errors.deadletterqueue.topic.name": "lines-rejected",
+              "errors.deadletterqueue.topic.replication.factor": "1",
               "value.converter": "org.apache.kafka.connect.storage.StringConverter"}  # fmt: skip
     worker.call("PUT", "/connectors/to-file/config", config)
     [found] = until(lambda: alerts(visitor, "connectors"))
@@ -89,6 +91,13 @@ def test_a_failed_task_is_everywhere_until_it_runs_again(
     assert visitor.json("overview")["health"] == "error"
     page = visitor.get("topics")
     assert "Connectors 1 problem" in text_of(page).replace("  ", " ")
+    flow = visitor.json("flow", around="connector:to-file")
+    assert [(each["note"], each["is_bad"]) for each in flow["nodes"] if each["kind"] == "connector"] == [
+        ("1 of 1 task failed", True)
+    ]
+    assert ("connector:to-file", "topic:lines-rejected") in [
+        (each["source"], each["target"]) for each in flow["edges"]
+    ]
     assert "All is well" not in visitor.get("overview").text
     assert metric(visitor, "ottla_console_problems", area="connectors", severity="error") == 1
     assert metric(visitor, "ottla_console_problem", area="connectors", name="to-file") == 1

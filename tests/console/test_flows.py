@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any
 import pytest
 
 from ottla.client.cluster import TopicPartition
+from ottla.console.flows import merged, neighbourhood
 from ottla.console.server import Console
 from ottla.console.settings import ClusterSettings, ConsoleSettings
+from ottla.console.web.charts import Edge, Node, draw
 from ottla.http.background import InBackground
 from ottla.mirror.formats import OffsetSync, position_key, position_value
 from ottla.protocol.internal_topics import MIRROR_LINK
@@ -110,3 +113,40 @@ def test_pipelines_show_what_they_read_and_write(
     assert found["topic:clicks", "pipeline:web/sums"]["label"] == "60 rows/s · lag 17 · 0.4 s a batch"
     assert found["pipeline:web/sums", "topic:totals"]["rate"] == 2.5
     assert "60 rows/s" in text_of(visitor.get("flow"))
+
+
+def test_labels_of_many_edges_do_not_overlap() -> None:
+    nodes = [Node("t", "orders", "topic"), *(Node(f"g{n}", f"g{n}", "group") for n in range(9))]
+    drawing = draw(nodes, [Edge("t", f"g{n}", "12,345 rows/s · lag 59,000", 10.0 * n) for n in range(9)])
+    places = [(int(x), int(y)) for x, y in re.findall(r'<tspan x="(\d+)" y="(\d+)">', drawing)]
+    assert len(places) == 18
+    for index, (x, y) in enumerate(places):
+        assert not [1 for other in places[:index] if abs(other[0] - x) < 60 and abs(other[1] - y) < 11]
+
+
+def test_edges_are_wider_the_more_flows_and_red_beside_a_failure() -> None:
+    nodes = [Node("a", "a", "topic"), Node("b", "b", "connector", is_bad=True), Node("c", "c", "group")]
+    drawing = draw(nodes, [Edge("a", "b", rate=1.0), Edge("a", "c", rate=100.0)])
+    assert '<path class="w1 bad"' in drawing
+    assert '<path class="w4"' in drawing
+
+
+def test_many_groups_of_a_topic_are_one_node_and_the_rest_is_left_out_on_request() -> None:
+    groups = [Node(f"group:{n}", f"{n}", "group", "", "", n == 3) for n in range(6)]
+    nodes = [
+        Node("topic:a", "a", "topic"),
+        Node("topic:b", "b", "topic"),
+        Node("connector:x", "x", "connector"),
+    ]
+    edges = [Edge("topic:a", each.id, "lag", lag=number) for number, each in enumerate(groups)]
+    edges += [Edge("topic:a", "connector:x"), Edge("connector:x", "topic:b")]
+    fewer, joined = merged([*nodes, *groups], edges)
+    assert [each.id for each in fewer] == ["topic:a", "topic:b", "connector:x", "groups:topic:a"]
+    assert fewer[-1].is_bad
+    assert [(each.source, each.target, each.lag) for each in joined if each.lag is not None] == [
+        ("topic:a", "groups:topic:a", 5)
+    ]
+    near, between = neighbourhood(fewer, joined, {"topic:b"}, 1)
+    assert [each.id for each in near] == ["topic:b", "connector:x"]
+    assert len(between) == 1
+    assert len(neighbourhood(fewer, joined, {"topic:b"}, 9)[0]) == 3  # up the stream, not down to the groups

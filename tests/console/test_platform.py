@@ -328,10 +328,15 @@ def test_rows_of_a_select_stream_in_and_end_with_the_visitor(visitor: Visitor, s
 
 
 def test_a_link_runs_no_statement_of_its_own(visitor: Visitor, sql: FakeSql) -> None:
-    before = list(sql.statements)
+    def run() -> list[str]:
+        return [
+            each for each in sql.statements if each != "LIST QUERIES;"
+        ]  # which the console asks by itself
+
+    before = run()
     for text in ("SELECT 1", "DROP STREAM x", "abc.def"):
         assert visitor.get("sql/stream", statement=text).status_code == 403
-    assert sql.statements == before
+    assert run() == before
 
 
 # -- the graph --
@@ -371,7 +376,7 @@ def test_nodes_stand_beside_what_leads_to_them() -> None:
     """Otherwise lines cross, and labels become unreadable."""
     nodes = [Node(each, each, "topic") for each in ("a", "b", "y", "z")]
     drawing = draw(nodes, [Edge("a", "z", "1/s"), Edge("b", "y", "2/s")])
-    lines = re.findall(r'<path d="M\d+ (\d+) C.*? (\d+)" marker-end', drawing)
+    lines = re.findall(r'<path class="w0" d="M\d+ (\d+) C.*? (\d+)" marker-end', drawing)
     assert [(one == two) for one, two in lines] == [True, True]
 
 

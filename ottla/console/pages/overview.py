@@ -14,7 +14,16 @@ from ottla.client.errors import ClientError
 from ottla.console.access.roles import Level
 from ottla.console.cluster.site import Site
 from ottla.console.cluster.snapshot import Snapshot
-from ottla.console.flows import Flow, add_connectors, add_groups, add_mirrors, add_pipelines, add_queries
+from ottla.console.flows import (
+    Flow,
+    add_connectors,
+    add_groups,
+    add_mirrors,
+    add_pipelines,
+    add_queries,
+    merged,
+    neighbourhood,
+)
 from ottla.console.health.problem import verdict
 from ottla.console.pages.topics import setting_rows
 from ottla.console.web.app import CLUSTER, Route
@@ -175,6 +184,7 @@ async def broker_settings(visit: Visit) -> Page | Response:
 # Data flow: topics, queries, pipelines, connectors, mirrors and groups as one graph.
 
 _MOST_NODES = 120
+_STEPS = ("1", "2", "3", "9")
 
 
 def flow_routes() -> Iterator[Route]:
@@ -188,9 +198,24 @@ async def flow(visit: Visit) -> Page | Response:
     await visit.site.calls.run(add_pipelines, visit, found)
     await add_mirrors(visit, found)
     add_groups(visit, found)
-    nodes = list(found.nodes.values())[:_MOST_NODES]
-    data = {"nodes": nodes, "edges": found.edges, "problems": found.problems}
-    more = {"drawing": draw(nodes, found.edges), "is_cut": len(found.nodes) > _MOST_NODES}
+    nodes, edges = merged(found.nodes.values(), found.edges)
+    text, around = visit.query.get("q", "").strip().lower(), visit.query.get("around", "")
+    steps = int(visit.query.get("steps", "2")) if visit.query.get("steps", "2") in _STEPS else 2
+    names = sorted(node.id for node in nodes)
+    if around or text:
+        chosen = {node.id for node in nodes if node.id == around or (text and text in node.label.lower())}
+        nodes, edges = neighbourhood(nodes, edges, chosen, steps)
+    is_cut = len(nodes) > _MOST_NODES
+    nodes = nodes[:_MOST_NODES]
+    data = {"nodes": nodes, "edges": edges, "problems": found.problems}
+    more = {
+        "drawing": draw(nodes, edges),
+        "is_cut": is_cut,
+        "names": names,
+        "around": around,
+        "steps": steps,
+        "text": visit.query.get("q", ""),
+    }
     return Page("queries/flow.html", data, more=more)
 
 

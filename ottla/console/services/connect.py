@@ -28,6 +28,7 @@ def all_connectors(remote: Remote) -> list[dict[str, Any]]:
                 "tasks": len(tasks),
                 "failed": sum(each.get("state") == "FAILED" for each in tasks),
                 "topics": topics_in(info.get("config", {})),
+                "dead_letters": str(info.get("config", {}).get("errors.deadletterqueue.topic.name", "")),
             }
         )
     return rows

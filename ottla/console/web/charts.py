@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,6 +104,10 @@ def _round_up(value: float) -> float:
 
 _BOX, _HIGH, _GAP_X, _GAP_Y, _MARGIN = 200, 46, 110, 22, 20
 _LINE = 12
+_LETTER = 6
+_WIDTHS = 4
+_MOST_STEPS = 60
+_Box = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -161,12 +166,15 @@ def draw(nodes: Sequence[Node], edges: Sequence[Edge]) -> Markup:
     head = Markup(
         '<svg class="graph" width="{0}" height="{1}" viewBox="0 0 {0} {1}" role="group" '
         'aria-label="Graph of {2} nodes and {3} edges">'
-        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" '
+        'markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto">'
         '<path d="M0 0 8 4 0 8z"/></marker></defs>'
     ).format(width, height, len(nodes), len(edges))
     drawn = [edge for edge in edges if edge.source in at and edge.target in at]
     # Labels last, so that no line crosses them.
-    body = Markup("").join([_line(edge, at) for edge in drawn] + _labels(drawn, at))
+    bad = {node.id for node in nodes if node.is_bad}
+    widest = max((edge.rate or 0.0 for edge in drawn), default=0.0)
+    body = Markup("").join([_line(edge, at, bad, widest) for edge in drawn] + _labels(drawn, at))
     boxes = Markup("").join(_node(node, *at[node.id]) for node in nodes)
     return head + body + boxes + Markup("</svg>")
 
@@ -177,16 +185,19 @@ def _height(node: Node, edges: Sequence[Edge], at: Mapping[str, tuple[int, int]]
     return sum(before) / len(before) if before else 0.0
 
 
-def _line(edge: Edge, at: Mapping[str, tuple[int, int]]) -> Markup:
+def _line(edge: Edge, at: Mapping[str, tuple[int, int]], bad: Container[str], widest: float) -> Markup:
+    """Draw an edge, the wider the more rows flow, and in red beside a node that fails."""
     (x1, y1), (x2, y2) = _ends(edge, at)
     middle = (x1 + x2) // 2
-    return Markup('<path d="M{} {} C{} {} {} {} {} {}" marker-end="url(#arrow)"/>').format(
-        x1, y1, middle, y1, middle, y2, x2, y2
+    wide = 0 if not edge.rate else 1 + round((_WIDTHS - 1) * math.sqrt(edge.rate / widest))
+    kind = f"w{wide}{' bad' if edge.source in bad or edge.target in bad else ''}"
+    return Markup('<path class="{}" d="M{} {} C{} {} {} {} {} {}" marker-end="url(#arrow)"/>').format(
+        kind, x1, y1, middle, y1, middle, y2, x2, y2
     )
 
 
-def _label(edge: Edge, at: Mapping[str, tuple[int, int]], share: float) -> Markup:
-    """Place a label at this share of the way, from 0 to 1."""
+def _label(edge: Edge, at: Mapping[str, tuple[int, int]], share: float, taken: list[_Box]) -> Markup:
+    """Place a label near this share of the way, from 0 to 1, where no other label is."""
     (x1, y1), (x2, y2) = _ends(edge, at)
     middle = (x1 + x2) / 2
     rest = 1 - share
@@ -194,6 +205,14 @@ def _label(edge: Edge, at: Mapping[str, tuple[int, int]], share: float) -> Marku
     y = (rest**3 + 3 * rest**2 * share) * y1 + (3 * rest * share**2 + share**3) * y2
     parts = edge.label.split(" · ")
     top = round(y) + 3 - _LINE * (len(parts) - 1) // 2
+    half = max(map(len, parts)) * _LETTER // 2
+    for step in range(_MOST_STEPS):
+        shift = (step + 1) // 2 * _LINE * (1 if step % 2 else -1)
+        box = (round(x) - half, top + shift - _LINE, round(x) + half, top + shift + _LINE * (len(parts) - 1))
+        if not any(_overlap(box, each) for each in taken):
+            break
+    taken.append(box)
+    top += shift
     spans = Markup("").join(
         Markup('<tspan x="{}" y="{}">{}</tspan>').format(round(x), top + _LINE * number, each)
         for number, each in enumerate(parts)
@@ -204,11 +223,16 @@ def _label(edge: Edge, at: Mapping[str, tuple[int, int]], share: float) -> Marku
 def _labels(edges: Sequence[Edge], at: Mapping[str, tuple[int, int]]) -> list[Markup]:
     outgoing = Counter(edge.source for edge in edges)
     incoming = Counter(edge.target for edge in edges)
+    taken: list[_Box] = [(x, y, x + _BOX, y + _HIGH) for x, y in at.values()]
     return [
-        _label(edge, at, 0.35 if outgoing[edge.source] <= incoming[edge.target] else 0.65)
+        _label(edge, at, 0.35 if outgoing[edge.source] <= incoming[edge.target] else 0.65, taken)
         for edge in edges
         if edge.label
     ]
+
+
+def _overlap(one: _Box, other: _Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def _ends(edge: Edge, at: Mapping[str, tuple[int, int]]) -> tuple[tuple[int, int], tuple[int, int]]:
