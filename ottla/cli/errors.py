@@ -72,6 +72,7 @@ _EXTRAS = {
     "connect": ("Connect", ("httptools", "pyspark")),
     "java-connectors": ("Connectors in Java", ("jpype",)),
     "delta": ("Delta tables", ("deltalake",)),
+    "tables": ("Tables", ("pyspark", "pyiceberg", "pyiceberg_core", "sqlalchemy", "deltalake")),
     "kerberos": ("Logins with Kerberos", ("gssapi",)),
 }  # fmt: skip
 

@@ -47,6 +47,7 @@ COMMANDS = {
     "fake": "ottla.cli.commands.servers.fake:fake",
     "exporter": "ottla.cli.commands.servers.exporter:exporter",
     "schema": "ottla.cli.commands.schema:schema",
+    "tables": "ottla.cli.commands.tables:tables",
     "zookeeper": "ottla.cli.commands.servers.zookeeper:zookeeper",
     "install": "ottla.cli.commands.install:install",
     "completion": "ottla.cli.commands.completion:completion",

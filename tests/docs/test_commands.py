@@ -44,6 +44,7 @@ RUN_ELSEWHERE = {
     "tutorials/first-connector.md": "tests/connect/worker/test_on_spark.py",
     "tutorials/first-pipeline.md": "tests/docs/test_tutorials.py",
     "tutorials/sql-and-console.md": "tests/sql/test_docs.py",
+    "tutorials/topic-as-table.md": "tests/docs/test_table_tutorial.py",
     "tutorials/three-brokers.md": "tests/cli/kafka/test_pages.py",
 }
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
-from ottla.spark.tables.catalogs import Lake
-from ottla.spark.tables.maintenance import Maintenance
+from ottla.spark.tables.lakes.catalogs import Lake
+from ottla.spark.tables.lakes.maintenance import Maintenance
 from ottla.spark.tables.materializer import Materializer, Step
 from ottla.spark.tables.topic_tables import TablesFile, topic_tables
 from ottla.spark.tables.union_options import Connection

@@ -20,13 +20,13 @@ from ottla.client.cluster import Cluster, Topic, TopicPartition
 from ottla.client.errors import ClientError, TopicNotFound
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets
 from ottla.spark.source.ranges import OffsetRange, limit_offsets, split_ranges
-from ottla.spark.tables.boundary import Boundary
-from ottla.spark.tables.catalogs import Lake, boundary_of
-from ottla.spark.tables.columns import DEAD_LETTERS, DELETED, FIXED, FIXED_NAMES, KEY, OFFSET, TIME
-from ottla.spark.tables.lake import Conflict, LakeTable, TableError, Upsert
+from ottla.spark.tables.lakes.boundary import Boundary
+from ottla.spark.tables.lakes.catalogs import Lake, boundary_of
+from ottla.spark.tables.lakes.lake import Conflict, LakeTable, TableError, Upsert
 from ottla.spark.tables.range_writer import WriteTask, WrittenRange, from_bytes, write_range
 from ottla.spark.tables.row_decoder import DecodePlan, last_of_each_key
-from ottla.spark.tables.schema_planner import SchemaPlan, SchemaPlanner
+from ottla.spark.tables.schemas.columns import DEAD_LETTERS, DELETED, FIXED, FIXED_NAMES, KEY, OFFSET, TIME
+from ottla.spark.tables.schemas.schema_planner import SchemaPlan, SchemaPlanner
 from ottla.spark.tables.union_options import Connection
 from ottla.table_settings import JSON, TableSettings
 

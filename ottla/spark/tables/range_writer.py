@@ -13,9 +13,9 @@ from ottla.spark.formats.registered.framing import SchemaName
 from ottla.spark.source.range_reader import read_range
 from ottla.spark.source.ranges import OffsetRange
 from ottla.spark.source.source_options import SourceOptions
-from ottla.spark.tables.columns import DELETED, OFFSET
-from ottla.spark.tables.lake import FileWriter
+from ottla.spark.tables.lakes.lake import FileWriter
 from ottla.spark.tables.row_decoder import DecodePlan, NewSchemas, RowDecoder, Rows, last_of_each_key
+from ottla.spark.tables.schemas.columns import DELETED, OFFSET
 
 #: Rows in memory are about this many times the size of their file.
 _COMPRESSION = 4

@@ -12,11 +12,11 @@ import pyarrow as pa
 from ottla.spark.formats.json_decoder import JsonDecoder
 from ottla.spark.formats.registered.decoder import FormatDecoder, Unreadable, format_decoder
 from ottla.spark.formats.registered.framing import SchemaName, unframe
-from ottla.spark.tables import json_inference
-from ottla.spark.tables.columns import DEAD_LETTERS, FIXED_NAMES, HEADERS, KEY, VALUE
-from ottla.spark.tables.evolution import Names, evolve, plain_shape
-from ottla.spark.tables.projection import project
-from ottla.spark.tables.schema_planner import UNFRAMED, Recipe
+from ottla.spark.tables.schemas import json_inference
+from ottla.spark.tables.schemas.columns import DEAD_LETTERS, FIXED_NAMES, HEADERS, KEY, VALUE
+from ottla.spark.tables.schemas.evolution import Names, evolve, plain_shape
+from ottla.spark.tables.schemas.projection import project
+from ottla.spark.tables.schemas.schema_planner import UNFRAMED, Recipe
 from ottla.table_settings import JSON, KEY_VALUE
 
 _BAD_VALUE, _BAD_KEY = "BadValue", "BadKey"

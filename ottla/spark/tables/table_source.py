@@ -32,7 +32,7 @@ class TableDataSource(DataSource):
         import pyarrow as pa
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        from ottla.spark.tables.columns import DELETED
+        from ottla.spark.tables.schemas.columns import DELETED
 
         options = parse_union_options(self.options)
         planner = _planner(options)
@@ -62,7 +62,7 @@ class TableDataSource(DataSource):
 def _columns(schema: StructType) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    from ottla.spark.tables.columns import lake_schema
+    from ottla.spark.tables.schemas.columns import lake_schema
 
     return lake_schema(to_arrow_schema(schema, timezone="UTC"))
 
@@ -83,7 +83,7 @@ class TableReader(DataSourceReader):
         self._options = options
         import pyarrow as pa
 
-        from ottla.spark.tables.columns import DELETED
+        from ottla.spark.tables.schemas.columns import DELETED
 
         self._columns = columns
         #: Columns of the table, without the mark of tombstones.
@@ -116,7 +116,7 @@ def _read(part: FilePart | TailPart, as_of: AsOf, columns: pa.Schema) -> Iterato
 
 
 def _tail_rows(part: TailPart) -> Iterator[pa.RecordBatch]:
-    from ottla.spark.tables.columns import DELETED
+    from ottla.spark.tables.schemas.columns import DELETED
 
     for rows in part.read():
         yield rows.good.append_column(DELETED, rows.tombstones)

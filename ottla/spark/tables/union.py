@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ottla.spark.options import OptionError
-from ottla.spark.tables.columns import DELETED, FIXED_NAMES, KEY, OFFSET, PARTITION, TIME, lake_schema
+from ottla.spark.tables.schemas.columns import DELETED, FIXED_NAMES, KEY, OFFSET, PARTITION, TIME, lake_schema
 from ottla.spark.tables.union_options import AsOf, parse_union_options
 from ottla.spark.tables.union_plan import UnionPlanner
 

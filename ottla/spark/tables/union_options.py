@@ -11,7 +11,7 @@ from ottla.client.schema_registry import RegistrySettings
 from ottla.spark.formats.registered.registry_options import REGISTRY_OPTIONS, parse_registry
 from ottla.spark.options import SECURITY_OPTIONS, KnownOptions, OptionError, Options
 from ottla.spark.source.source_options import SourceOptions, parse_options
-from ottla.spark.tables.warehouse import default_warehouse
+from ottla.spark.tables.lakes.warehouse import default_warehouse
 
 OPTIONS = ("topic", "path", "warehouse", "tablesFile", "columns", "asOfOffsets", "asOfTimestamp")
 #: Options of `read_table` alone.

@@ -21,15 +21,15 @@ from ottla.spark.options import OptionError
 from ottla.spark.source.range_reader import read_range
 from ottla.spark.source.ranges import OffsetRange, split_ranges
 from ottla.spark.source.source_options import SourceOptions
-from ottla.spark.tables.boundary import Boundary
-from ottla.spark.tables.catalogs import Lake
-from ottla.spark.tables.columns import FIXED, OFFSET, PARTITION, TIME
-from ottla.spark.tables.evolution import Shape, plain_shape, renamed
-from ottla.spark.tables.lake import DataFile, LakeTable, TableError
+from ottla.spark.tables.lakes.boundary import Boundary
+from ottla.spark.tables.lakes.catalogs import Lake
+from ottla.spark.tables.lakes.lake import DataFile, LakeTable, TableError
 from ottla.spark.tables.materializer import shown_id, values_of
-from ottla.spark.tables.projection import project
 from ottla.spark.tables.row_decoder import DecodePlan, NewSchemas, RowDecoder, Rows
-from ottla.spark.tables.schema_planner import SchemaPlanner
+from ottla.spark.tables.schemas.columns import FIXED, OFFSET, PARTITION, TIME
+from ottla.spark.tables.schemas.evolution import Shape, plain_shape, renamed
+from ottla.spark.tables.schemas.projection import project
+from ottla.spark.tables.schemas.schema_planner import SchemaPlanner
 from ottla.spark.tables.topic_tables import TablesFile, read_tables_file, table_of
 from ottla.spark.tables.union_options import AsOf, UnionOptions
 from ottla.table_settings import JSON, TableSettings
@@ -99,12 +99,20 @@ class UnionPlanner:
 
     def __init__(self, options: UnionOptions) -> None:
         self._options = options
+        self._source = options.connection.source_options(options.topic)
+        self._cluster = Cluster(self._source.settings)
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        options = self._options
         file: TablesFile | None = None
         if options.tables_file:
             file = read_tables_file(Path(options.tables_file))
-        self._source = options.connection.source_options(options.topic)
-        self._cluster = Cluster(self._source.settings)
-        self.settings = self._read_settings(file)
+        self.settings: TableSettings = table_of(self._cluster, options.topic, file)
         self._lake = Lake(options.warehouse, file.catalogs if file is not None else {})
         self._schemas = SchemaPlanner(self.settings, options.connection.registry)
         self.table: LakeTable | None = self._lake.load(self.settings)
@@ -116,9 +124,6 @@ class UnionPlanner:
 
     def close(self) -> None:
         self._cluster.close()
-
-    def _read_settings(self, file: TablesFile | None) -> TableSettings:
-        return table_of(self._cluster, self._options.topic, file)
 
     def _stored_values(self) -> pa.Schema:
         return pa.schema([]) if self.table is None else values_of(self.table.columns())

@@ -1,4 +1,4 @@
-"""The services of `ottla start --registry --rest --connect --console`, in the broker's process."""
+"""The services of `ottla start --registry --rest --connect --tables --console`, in the broker's process."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ottla.cli.errors import require
 
 if TYPE_CHECKING:
     from ottla.cli.commands.servers.secure_start import SecureStart
+    from ottla.cli.jobs.tables_beside import TablesBeside
     from ottla.http.background import InBackground
 
 
@@ -29,9 +30,10 @@ class ServersBeside:
         secured: SecureStart | None,
         connect: str | None = None,
         connect_files: Sequence[Path] = (),
+        tables: str | None = None,
     ) -> None:
         for extra, address in (
-            ("registry", registry), ("rest", rest), ("console", console), ("connect", connect),
+            ("registry", registry), ("rest", rest), ("console", console), ("connect", connect), ("tables", tables),
         ):  # fmt: skip
             if address is not None:
                 require(extra)  # now, and not when the brokers run
@@ -40,8 +42,9 @@ class ServersBeside:
         self._console = console
         self._connect = connect
         self._connect_files = [str(each.absolute()) for each in connect_files]
+        self._tables = tables
         self._secured = secured
-        self._running: list[InBackground] = []
+        self._running: list[InBackground | TablesBeside] = []
         #: Where each of them listens, by its name.
         self.urls: dict[str, str] = {}
 
@@ -64,6 +67,12 @@ class ServersBeside:
                 self._add(
                     "Connect", worker.start_beside(self._connect, reachable, client, self._connect_files)
                 )
+            if self._tables is not None:
+                from ottla.cli.jobs.tables_beside import TablesBeside
+
+                output.note("Starting Spark for the tables …")
+                beside = TablesBeside(self._tables)
+                self._add("Tables", beside.start(reachable, client, self._as_admin("Registry")))
             if self._console is not None:
                 others = (self._as_admin("Registry"), self._as_admin("Connect"))
                 data = None if self._secured is None else self._secured.data
@@ -86,7 +95,7 @@ class ServersBeside:
 
         return url.replace("://", f"://{ADMIN}:{quote(password, safe='')}@", 1)
 
-    def _add(self, name: str, server: InBackground) -> None:
+    def _add(self, name: str, server: InBackground | TablesBeside) -> None:
         self._running.append(server)
         self.urls[name] = ", ".join(server.urls)
 

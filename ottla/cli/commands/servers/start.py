@@ -37,6 +37,8 @@ DEFAULT_CONNECT_LISTEN = "127.0.0.1:8083"
 DEFAULT_METRICS_LISTEN = "127.0.0.1:9404"
 DEFAULT_CONSOLE_LISTEN = "127.0.0.1:8080"
 
+DEFAULT_TABLES = "ottla-tables"
+
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
 LOG_FORMAT_VARIABLE = "OTTLA_LOG_FORMAT"
@@ -109,6 +111,13 @@ def _beside_option(
     metavar="DIR",
     help="Allow connectors to use files below this directory. May be repeated. [default: no local files]",
 )
+@click.option(
+    "--tables",
+    metavar="[DIR]",
+    is_flag=False,
+    flag_value=DEFAULT_TABLES,
+    help=f"Keep topics as tables below this directory, which starts Spark. [default: {DEFAULT_TABLES}]",
+)
 @_beside_option(
     "--metrics",
     DEFAULT_METRICS_LISTEN,
@@ -120,9 +129,7 @@ def _beside_option(
     help="Push metrics to an OpenTelemetry collector, such as http://localhost:4318.",
 )
 @_beside_option("--console", DEFAULT_CONSOLE_LISTEN, "Run the console in the browser.")
-@click.option(
-    "--all", "everything", is_flag=True, help="Run all services except --connect, on their default ports."
-)
+@click.option("--all", "everything", is_flag=True, help="Run all services except --connect and --tables.")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
 @click.option(
     "--log-level",
@@ -148,7 +155,13 @@ def start(**options: Any) -> None:
     secured = _secure(given)
     settings = _service_settings(given, secured)
     beside = ServersBeside(
-        given.registry, given.rest, given.console, secured, given.connect, given.connect_files
+        given.registry,
+        given.rest,
+        given.console,
+        secured,
+        given.connect,
+        given.connect_files,
+        given.tables,
     )
     if given.brokers is None:
         _start_broker(given, settings, secured, beside)
@@ -176,6 +189,7 @@ class StartOptions:
     rest: str | None
     connect: str | None
     connect_files: tuple[Path, ...]
+    tables: str | None
     metrics: str | None
     otlp: str | None
     console: str | None

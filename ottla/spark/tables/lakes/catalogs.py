@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ottla.spark.tables.boundary import Boundary
-from ottla.spark.tables.lake import LakeTable, TableError, reason
-from ottla.spark.tables.warehouse import default_warehouse
+from ottla.spark.tables.lakes.boundary import Boundary
+from ottla.spark.tables.lakes.lake import LakeTable, TableError, reason
+from ottla.spark.tables.lakes.warehouse import default_warehouse
 from ottla.table_settings import CATALOG, DEFAULTS, ICEBERG, PartitionField, TableSettings
 
 _EMBEDDED = DEFAULTS[CATALOG]
@@ -34,11 +34,11 @@ class Lake:
 
     def _load(self, settings: TableSettings, identifier: Sequence[str]) -> LakeTable | None:
         if settings.format == ICEBERG:
-            from ottla.spark.tables.iceberg import IcebergTable
+            from ottla.spark.tables.lakes.iceberg import IcebergTable
 
             return IcebergTable.load(self.catalog(settings.catalog), identifier)
         with _packages("deltalake"):
-            from ottla.spark.tables.delta_table import DeltaLakeTable
+            from ottla.spark.tables.lakes.delta_table import DeltaLakeTable
         return DeltaLakeTable.load(
             self._uri(identifier), ".".join(identifier), identifier[-1], self._storage(settings)
         )
@@ -49,7 +49,7 @@ class Lake:
         identifier = settings.dead_letter_identifier if dead_letters else settings.identifier
         spec: tuple[PartitionField, ...] = () if dead_letters else settings.partition_spec
         if settings.format == ICEBERG:
-            from ottla.spark.tables.iceberg import IcebergTable
+            from ottla.spark.tables.lakes.iceberg import IcebergTable
 
             properties = {"write.target-file-size-bytes": str(settings.target_file_bytes)}
             catalog = self.catalog(settings.catalog)
@@ -57,7 +57,7 @@ class Lake:
             created = created or IcebergTable.load(catalog, identifier)
             assert created is not None
             return created
-        from ottla.spark.tables.delta_table import DeltaLakeTable
+        from ottla.spark.tables.lakes.delta_table import DeltaLakeTable
 
         names = [each.column for each in spec]
         uri, storage = self._uri(identifier), self._storage(settings)
@@ -83,10 +83,20 @@ class Lake:
             dropped.append(table.name)
         return dropped
 
+    def how_to_open(self, settings: TableSettings) -> dict[str, str]:
+        """Return Python code that opens the table, by the package that it uses."""
+        if settings.format != ICEBERG:
+            return {"deltalake": f"DeltaTable({self._uri(settings.identifier)!r})"}
+        name = ".".join(settings.identifier)
+        if settings.catalog in self.catalogs or _is_configured(settings.catalog):
+            return {"pyiceberg": f"load_catalog({settings.catalog!r}).load_table({name!r})"}
+        given = ", ".join(f"{key}={value!r}" for key, value in self.embedded().items())
+        return {"pyiceberg": f"load_catalog({settings.catalog!r}, {given}).load_table({name!r})"}
+
     def catalog(self, name: str) -> Any:
         """Open an Iceberg catalog. Raises TableError if it is unknown or refuses."""
         with _packages("pyiceberg"):
-            import pyiceberg.catalog  # noqa: F401
+            pass
         given = dict(self.catalogs.get(name, {}))
         if not given and name == _EMBEDDED and not _is_configured(name):
             given = self.embedded()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ottla.spark.tables.columns import FIXED_NAMES, lake_type, sql_name
+from ottla.spark.tables.schemas.columns import FIXED_NAMES, lake_type, sql_name
 
 Path = tuple[str, ...]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from ottla.spark.tables.evolution import Shape
+from ottla.spark.tables.schemas.evolution import Shape
 
 
 def project(column: pa.Array, shape: Shape, target: pa.DataType) -> pa.Array:

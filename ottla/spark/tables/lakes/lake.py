@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from ottla.client.errors import ClientError
-from ottla.spark.tables.boundary import Boundary
-from ottla.spark.tables.evolution import Evolution
+from ottla.spark.tables.lakes.boundary import Boundary
+from ottla.spark.tables.schemas.evolution import Evolution
 
 
 class TableError(ClientError):
@@ -122,10 +122,6 @@ class LakeTable(Protocol):
         ...
 
     def location(self) -> str: ...
-
-    def how_to_read(self) -> Mapping[str, str]:
-        """Return commands or code for other readers, by their name."""
-        ...
 
 
 def reason(error: Exception) -> str:

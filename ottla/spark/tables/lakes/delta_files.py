@@ -9,16 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ottla.spark.tables.columns import OFFSET, PARTITION, TIME
+from ottla.spark.tables.schemas.columns import OFFSET, PARTITION, TIME
 
-#: Name of Delta's directories for nulls.
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 _WITH_STATISTICS = (PARTITION, OFFSET, TIME)
 
 
@@ -64,15 +61,13 @@ class DeltaWriter:
 
     def _write(self, rows: pa.Table, values: dict[str, Any]) -> AddedFile:
         texts = {name: None if value is None else _text(value) for name, value in values.items()}
-        folders = [
-            f"{name}={_NULL if text is None else quote(text, safe='')}" for name, text in texts.items()
-        ]
-        path = "/".join([*folders, f"{uuid.uuid4()}.parquet"])
+        # The log has the partition values. Paths without them need no escapes.
+        path = f"{uuid.uuid4()}.parquet"
         files = _files(self.uri, self.storage)
         with files.open_output_stream(path) as output:
             pq.write_table(rows.drop_columns(list(values)), output, compression="zstd")
         size = files.get_file_info(path).size
-        return AddedFile(quote(path), size, texts, time.time_ns() // 1_000_000, _statistics(rows))
+        return AddedFile(path, size, texts, time.time_ns() // 1_000_000, _statistics(rows))
 
     def remove(self, added: Sequence[AddedFile]) -> None:
         files = _files(self.uri, self.storage)

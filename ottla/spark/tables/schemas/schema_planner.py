@@ -11,9 +11,9 @@ from ottla.client.errors import ClientError
 from ottla.client.schema_registry import RegistryError, RegistrySettings, Schema, SchemaRegistry
 from ottla.spark.formats.registered.framing import SchemaName
 from ottla.spark.formats.registered.schema_source import SchemaSource, shared_registry
-from ottla.spark.tables.columns import VALUE
-from ottla.spark.tables.evolution import Breaking, Evolution, Names, Shape, evolve, plain_shape
-from ottla.spark.tables.registered_shapes import kind_of, shape_of
+from ottla.spark.tables.schemas.columns import VALUE
+from ottla.spark.tables.schemas.evolution import Breaking, Evolution, Names, Shape, evolve, plain_shape
+from ottla.spark.tables.schemas.registered_shapes import kind_of, shape_of
 from ottla.table_settings import JSON, KEY_VALUE, LATEST, TableSettings
 
 #: Name of the schema for records without a schema id.
@@ -199,6 +199,6 @@ class _RegistryPlan:
 
 def value_columns(columns: pa.Schema) -> pa.Schema:
     """Return the columns of the value, without those that every table has."""
-    from ottla.spark.tables.columns import FIXED_NAMES
+    from ottla.spark.tables.schemas.columns import FIXED_NAMES
 
     return pa.schema([each for each in columns if each.name not in FIXED_NAMES])

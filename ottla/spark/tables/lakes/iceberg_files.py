@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ottla.spark.tables.columns import lake_schema
+from ottla.spark.tables.schemas.columns import lake_schema
 
 
 @lru_cache(maxsize=8)

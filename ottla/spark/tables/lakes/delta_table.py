@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -11,12 +11,12 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
-from ottla.spark.tables.boundary import Boundary
-from ottla.spark.tables.columns import KEY, lake_schema
-from ottla.spark.tables.delta_files import AddedFile, DeltaFile, DeltaWriter
-from ottla.spark.tables.evolution import Evolution, plain_shape, renamed
-from ottla.spark.tables.lake import Conflict, DataFile, Snapshot, TableError, TableFacts, Upsert, reason
-from ottla.spark.tables.projection import project
+from ottla.spark.tables.lakes.boundary import Boundary
+from ottla.spark.tables.lakes.delta_files import AddedFile, DeltaFile, DeltaWriter
+from ottla.spark.tables.lakes.lake import Conflict, DataFile, Snapshot, TableError, TableFacts, Upsert, reason
+from ottla.spark.tables.schemas.columns import KEY, lake_schema
+from ottla.spark.tables.schemas.evolution import Evolution, plain_shape, renamed
+from ottla.spark.tables.schemas.projection import project
 
 _ERRORS = (DeltaError, OSError, ValueError)
 _DELETED = "__deleted"
@@ -262,9 +262,6 @@ class DeltaLakeTable:
             int(self._table.version()) + 1,
             int(history[0]["timestamp"]) if history else None,
         )
-
-    def how_to_read(self) -> Mapping[str, str]:
-        return {"deltalake": f"DeltaTable({self.location()!r})"}
 
     # Maintenance
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 from ottla.client.schema_registry import Schema
 from ottla.spark.formats.registered.decoder import format_decoder
 from ottla.spark.formats.registered.schema_source import TYPES, SchemaSource
-from ottla.spark.tables.columns import VALUE
-from ottla.spark.tables.evolution import Breaking, Shape, plain_shape
+from ottla.spark.tables.schemas.columns import VALUE
+from ottla.spark.tables.schemas.evolution import Breaking, Shape, plain_shape
 
 _KINDS = {each: name for name, each in TYPES.items()}
 

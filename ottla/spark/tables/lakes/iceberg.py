@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg import exceptions, expressions
 
-from ottla.spark.tables.boundary import PROPERTY, Boundary
-from ottla.spark.tables.columns import KEY, lake_schema
-from ottla.spark.tables.evolution import Evolution
-from ottla.spark.tables.iceberg_files import IcebergFile, IcebergWriter
-from ottla.spark.tables.lake import Conflict, DataFile, Snapshot, TableError, TableFacts, Upsert, reason
+from ottla.spark.tables.lakes.boundary import PROPERTY, Boundary
+from ottla.spark.tables.lakes.iceberg_files import IcebergFile, IcebergWriter
+from ottla.spark.tables.lakes.lake import Conflict, DataFile, Snapshot, TableError, TableFacts, Upsert, reason
+from ottla.spark.tables.schemas.columns import KEY, lake_schema
+from ottla.spark.tables.schemas.evolution import Evolution
 from ottla.table_settings import PartitionField
 
 _ERRORS = (exceptions.RESTError, exceptions.ValidationError, OSError, ValueError)
@@ -222,9 +222,6 @@ class IcebergTable:
             len(self._table.snapshots()),
             None if current is None else int(current.timestamp_ms),
         )
-
-    def how_to_read(self) -> Mapping[str, str]:
-        return {"metadata": str(self._table.metadata_location)}
 
     # Maintenance
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from ottla.spark.tables.catalogs import Lake
-from ottla.spark.tables.lake import Conflict
+from ottla.spark.tables.lakes.catalogs import Lake
+from ottla.spark.tables.lakes.lake import Conflict
 from ottla.table_settings import TableSettings
 
 _SECONDS_BETWEEN_EXPIRIES = 300.0

@@ -1,0 +1,1 @@
+"""Tables of a topic in Iceberg and Delta: opening, reading, committing and looking after them."""

@@ -1,0 +1,1 @@
+"""How columns of a table follow the schemas and values of its topic; pure, except for the registry."""

@@ -1,0 +1,1 @@
+"""Topics as Iceberg and Delta tables."""
