@@ -107,7 +107,7 @@ class LogDirMoves:
                 index,
                 topic_id=partition.topic_id,
                 config=partition.log.config,
-                start_offset=partition.log.log_start_offset,
+                start_offset=partition.log.local_start_offset,
             )
         except StorageError:
             self._target_failed(directory)
@@ -189,7 +189,7 @@ class LogDirMoves:
     async def _step(self, move: _Move) -> bool:
         """Copy one chunk. Return True once the copy has replaced the log."""
         log, future = move.partition.log, move.future
-        if move.truncations != log.truncations or future.log_end_offset < log.log_start_offset:
+        if move.truncations != log.truncations or future.log_end_offset < log.local_start_offset:
             move.truncations = log.truncations
             align(future, log)
         if self._is_near(move):
@@ -203,7 +203,7 @@ class LogDirMoves:
         cold = cold_range(log, future.log_end_offset, size)
         if cold is not None:
             await _in_thread(cold.read)
-            if move.truncations != log.truncations or future.log_end_offset < log.log_start_offset:
+            if move.truncations != log.truncations or future.log_end_offset < log.local_start_offset:
                 return False  # the log was truncated in the meantime
         region = self._read(move, size)
         try:

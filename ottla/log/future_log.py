@@ -40,8 +40,8 @@ def parse_future_name(name: str) -> TopicPartition | None:
 def align(future: PartitionLog, log: PartitionLog) -> None:
     """Truncate records that the log lacks, and start at its log start offset."""
     future.truncate_to(_common_end(future, log))  # may end earlier, because batches are removed as a whole
-    if future.log_end_offset < log.log_start_offset:
-        future.truncate_fully_and_start_at(log.log_start_offset)
+    if future.log_end_offset < log.local_start_offset:
+        future.truncate_fully_and_start_at(log.local_start_offset)
 
 
 def _common_end(future: PartitionLog, log: PartitionLog) -> int:
@@ -50,7 +50,7 @@ def _common_end(future: PartitionLog, log: PartitionLog) -> int:
         known, end = log.epoch_end_offset(epoch)
         if known == epoch:
             return min(end, future.epoch_end_offset(epoch)[1])
-    return min(future.log_end_offset, log.log_start_offset)
+    return min(future.log_end_offset, log.local_start_offset)
 
 
 def copy(region: FileRegion, future: PartitionLog) -> int:
@@ -69,6 +69,9 @@ def inherit(future: PartitionLog, log: PartitionLog, first_dirty_offset: int) ->
     """Take over the log's state beyond its batches, and flush equally far. Both have the same batches."""
     if log.log_start_offset > future.log_start_offset:
         future.advance_log_start_offset(log.log_start_offset)
+    elif log.is_tiered:
+        future.log_start_offset = log.log_start_offset  # remote storage has the records in between
+        future.copied_upto = log.copied_upto
     for epoch, start_offset in log.epochs.entries:
         future.start_epoch(epoch, start_offset)
     future.producers.take_over(log.producers)

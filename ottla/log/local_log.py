@@ -328,6 +328,7 @@ class LocalLog:
 
     def _shrinks_to(self, offset: int) -> None:
         """Reduce all records of the log's length before the end is truncated."""
+        self.copied_upto = min(self.copied_upto, offset)  # the next records may differ from those copied
         if self._live is not None:
             self._live[FIRST_CRC] = 0
             self._live[END] = self._live[END_COPY] = min(offset, self.log_end_offset)

@@ -192,7 +192,7 @@ def load_log(directory: str, config: LogConfig, found: FoundLog) -> LoadedLog:
         _replay(producers, segments, log_end_offset)
     _require_end(directory, segments[-1], log_end_offset, found)
     if config.is_tiered:
-        log_start_offset = _tiered_log_start(epochs, found, log_end_offset)
+        log_start_offset = _tiered_log_start(epochs, found)
     else:
         log_start_offset = _log_start(directory, segments, epochs, found, log_end_offset)
     _restore_recent_batches(producers, segments)
@@ -302,13 +302,13 @@ def _log_start(
     )
 
 
-def _tiered_log_start(epochs: LeaderEpochCache, found: FoundLog, end_offset: int) -> int:
+def _tiered_log_start(epochs: LeaderEpochCache, found: FoundLog) -> int:
     """Return the log start offset of a log whose first records are in remote storage only.
 
     The leader epochs were cut when it moved, so they bound it if the checkpoint is older or missing.
     """
     by_epochs = epochs.entries[0][1] if epochs.entries else 0
-    return min(max(found.log_start_offset, by_epochs), end_offset)
+    return max(found.log_start_offset, by_epochs)
 
 
 def _first_epoch(segment: LogSegment) -> int:

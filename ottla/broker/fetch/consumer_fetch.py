@@ -265,7 +265,9 @@ class ConsumerFetch(DelayedFetch):
                 answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
                 self._failed = True  # answered immediately, like an error
                 return answer
-        if target.fetch_offset < log.local_start_offset and log.log_start_offset <= target.fetch_offset:
+        if self._broker.remote_log is not None and (
+            log.log_start_offset <= target.fetch_offset < log.local_start_offset
+        ):
             return self._read_remote(target, partition, answer)
         if self._look_for_cold and self._reader.is_cold(partition, target.fetch_offset, target.max_bytes):
             return answer

@@ -438,6 +438,6 @@ def divergence(partition: Partition, offset: int, last_fetched_epoch: int) -> Ep
             return EpochEndOffset(epoch=epoch, end_offset=end_offset)
     if not log.log_start_offset <= offset <= log.log_end_offset:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    if offset < log.local_start_offset:
+    if offset < log.segments.base_offset:
         raise KafkaError(ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)
     return None

@@ -27,6 +27,10 @@ async def read_remote(
 ) -> RemoteRecords:
     """Read batches at an offset below the local log. Raises KafkaError."""
     log, name = partition.log, partition_id(partition)
+    if offset < log.log_start_offset:
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE, f"{name} starts at offset {log.log_start_offset}, after {offset}"
+        )
     try:
         segments = manager.metadata.segments(name)
         wanted = offset
