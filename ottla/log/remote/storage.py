@@ -1,4 +1,4 @@
-"""Stores for the objects of remote segments: a directory, or an object store through pyarrow. All calls block."""
+"""Stores for the objects of remote segments: a directory, or an object store through obstore. All calls block."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import errno
 import os
 import uuid
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from ottla.log.files.checkpoint import sync_path
 
 _COPY_BYTES = 8 * 1024 * 1024
+# Indexes and manifests are read whole, log segments in smaller ranges.
+_RANGE_BYTES = 15 * 1024 * 1024
+# The next round tries again; clients do not wait longer for a read either.
+_RETRIES = 3
+_RETRY_SECONDS = 20
 
 
 class RemoteStorageError(Exception):
@@ -39,7 +45,7 @@ class RemoteStorage(Protocol):
 
 
 def open_storage(uri: str) -> RemoteStorage:
-    """Open `file:///directory` or, with pyarrow, `s3://bucket/prefix?region=…&endpoint_override=…` and the like.
+    """Open `file:///directory` or, with obstore, `s3://bucket/prefix?region=…&endpoint=…`, `gs://…` or `az://…`.
 
     Raises RemoteStorageError for a URI that cannot be used.
     """
@@ -48,24 +54,31 @@ def open_storage(uri: str) -> RemoteStorage:
         if not parts.path.startswith("/") or parts.netloc not in ("", "localhost"):
             raise RemoteStorageError(f"{uri} does not name a directory: use file:///path/of/the/directory")
         return DirectoryStorage(parts.path)
-    if not parts.netloc:
-        raise RemoteStorageError(f"{uri} cannot be used: it names no bucket")
+    bare = parts._replace(query="").geturl()
+    if not parts.netloc or "@" in parts.netloc:
+        raise RemoteStorageError(f"{parts.scheme}://… cannot be used: it needs a bucket, without credentials")
     try:
-        from pyarrow import fs
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
     except ImportError:
         raise RemoteStorageError(
-            f"{parts.scheme}:// needs pyarrow: install it with `pip install 'ottla[tiered]'`"
+            f"{parts.scheme}:// needs obstore: install it with `pip install 'ottla[tiered]'`"
         ) from None
+    options = dict(parse_qsl(parts.query))
+    client_options: Any = {"timeout": "60s", "connect_timeout": "10s"}
+    if options.get("endpoint", "").startswith("http://"):
+        client_options["allow_http"] = True
     try:
-        filesystem, prefix = fs.FileSystem.from_uri(uri)
-    except (ValueError, OSError) as error:
-        raise RemoteStorageError(f"{_without_secrets(uri)} cannot be used: {error}") from None
-    return ArrowStorage(filesystem, prefix, _without_secrets(uri))
+        retries: Any = {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=_RETRY_SECONDS)}
+        store = from_url(bare, config=options, client_options=client_options, retry_config=retries)  # type: ignore[call-overload]
+    except (BaseError, ValueError, TypeError) as error:
+        raise RemoteStorageError(f"{bare} cannot be used: {_first_line(error)}") from None
+    return ObjectStorage(store, bare)
 
 
-def _without_secrets(uri: str) -> str:
-    parts = urlsplit(uri)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+def _first_line(error: Exception) -> str:
+    """Return the message of obstore without the dump of the error that follows it."""
+    return " ".join(str(error).partition("\n\n")[0].split())
 
 
 class DirectoryStorage:
@@ -142,66 +155,61 @@ class DirectoryStorage:
                 raise RemoteStorageError(f"cannot delete {path}: {error.strerror or error}") from error
 
 
-class ArrowStorage:
-    """An object store that pyarrow reaches: S3 and its relatives, Google's and Azure's."""
+class ObjectStorage:
+    """An object store that obstore reaches: S3 and its relatives, Google's and Azure's.
 
-    def __init__(self, filesystem: Any, prefix: str, name: str) -> None:
-        self._filesystem = filesystem
-        self._prefix = prefix.rstrip("/")
+    obstore uploads large files in parts, and aborts the upload if a part fails.
+    """
+
+    def __init__(self, store: Any, name: str) -> None:
+        from obstore.exceptions import BaseError
+
+        self._store = store
         self._name = name
+        self._errors = (BaseError, OSError)
 
     def __str__(self) -> str:
         return self._name
 
-    def _path(self, key: str) -> str:
-        return f"{self._prefix}/{key}" if self._prefix else key
-
     def put(self, key: str, data: bytes) -> None:
+        import obstore
+
         try:
-            with self._filesystem.open_output_stream(self._path(key)) as stream:
-                stream.write(data)
-        except OSError as error:
+            obstore.put(self._store, key, data)
+        except self._errors as error:
             raise self._error("write", key, error) from error
 
     def put_file(self, key: str, path: str, size: int) -> None:
-        """Upload in parts. Closing the stream makes the object; without it, the parts are discarded."""
-        import mmap
+        import obstore
 
         try:
-            if not size:
-                self.put(key, b"")
-                return
-            with (
-                open(path, "rb") as file,
-                mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as source,
-                memoryview(source) as view,
-                self._filesystem.open_output_stream(self._path(key)) as stream,
-            ):
-                # The mapping is complete before the first byte is sent, so only the store can fail here.
-                for position in range(0, size, _COPY_BYTES):
-                    stream.write(bytes(view[position : position + _COPY_BYTES]))
-        except (OSError, ValueError) as error:
+            if os.stat(path).st_size != size:
+                raise OSError(errno.EIO, f"{path} has not the {size} bytes that were expected")
+            obstore.put(self._store, key, Path(path))
+        except self._errors as error:
             raise self._error("write", key, error) from error
 
     def get(self, key: str, position: int, size: int) -> bytes:
+        import obstore
+
         try:
-            with self._filesystem.open_input_file(self._path(key)) as file:
-                size = min(size, max(0, file.size() - position))
-                data: bytes = file.read_at(size, position)
-                return data
+            if not position and size > _RANGE_BYTES:
+                return bytes(obstore.get(self._store, key).bytes())
+            return bytes(obstore.get_range(self._store, key, start=position, length=size))
         except FileNotFoundError:
             raise ObjectNotFound(f"{self._name} has no object {key}") from None
-        except OSError as error:
+        except self._errors as error:
             raise self._error("read", key, error) from error
 
     def delete(self, key: str) -> None:
+        import obstore
+
         try:
-            self._filesystem.delete_file(self._path(key))
+            obstore.delete(self._store, key)
         except FileNotFoundError:
             pass
-        except OSError as error:
+        except self._errors as error:
             raise self._error("delete", key, error) from error
 
     def _error(self, action: str, key: str, error: Exception) -> RemoteStorageError:
-        reason = str(error).replace("\n", " ").strip()
-        return RemoteStorageError(f"cannot {action} {key} in {self._name}: {reason}")
+        return RemoteStorageError(f"cannot {action} {key} in {self._name}: {_first_line(error)}")

@@ -199,7 +199,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("remote.fetch.max.wait.ms",                INT,  "500",      Range(1), "How long a fetch waits for remote storage.", CLUSTER_WIDE),
     ("rlmm.config.remote.log.metadata.topic.num.partitions", INT, "50", Range(1), "Partitions of __remote_log_metadata when it is created.", UNLISTED),
     ("rlmm.config.remote.log.metadata.topic.replication.factor", SHORT, "3", Range(1), "Replicas of __remote_log_metadata when it is created.", UNLISTED),
-    ("ottla.remote.storage.uri",                STRING, "",       None,     "Where remote segments are stored: file:///directory, or s3://bucket/prefix with pyarrow.", UNLISTED),
+    ("ottla.remote.storage.uri",                STRING, "",       None,     "Where remote segments are stored: file:///directory, s3://bucket/prefix, gs://… or az://….", UNLISTED),
     ("ottla.remote.storage.chunk.bytes",        INT,  "4194304",  Range(4096), "Bytes of a remote segment that are read at a time.", UNLISTED),
     ("ottla.remote.storage.cache.bytes",        LONG, "1073741824", Range(0), "The largest the cache of remote segments on disk may become; 0: none.", UNLISTED),
     ("log.cleanup.policy",              LIST, "delete", CLEANUP_POLICIES, "Treatment of old segments: delete, compact, both, or none.", CLUSTER_WIDE),

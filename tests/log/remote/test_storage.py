@@ -103,13 +103,17 @@ def test_errors_name_the_object(tmp_path):
         storage.put("k", b"v")
 
 
-@pytest.mark.parametrize("uri", ["file://host/x", "x/y", "s3://", "nope://bucket/x"])
+@pytest.mark.parametrize(
+    "uri", ["file://host/x", "x/y", "s3://", "nope://bucket/x", "s3://key:secret@bucket/x"]
+)
 def test_a_uri_that_cannot_be_used_is_refused(uri):
-    with pytest.raises(RemoteStorageError, match=r"cannot be used|does not name a directory|pyarrow"):
+    with pytest.raises(RemoteStorageError, match=r"cannot be used|does not name a directory") as caught:
         open_storage(uri)
+    assert "secret" not in str(caught.value)
 
 
-def test_secrets_of_a_uri_are_not_shown():
-    pytest.importorskip("pyarrow")
-    storage = open_storage("s3://key:secret@bucket/prefix?region=eu-north-1&endpoint_override=127.0.0.1:1")
+def test_the_name_of_a_store_has_no_options():
+    storage = open_storage(
+        "s3://bucket/prefix?access_key_id=k&secret_access_key=hidden&region=x&endpoint=http://127.0.0.1:1"
+    )
     assert str(storage) == "s3://bucket/prefix"
