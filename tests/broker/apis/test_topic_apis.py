@@ -87,7 +87,7 @@ def test_every_version_creates(client: WireClient, broker: Broker, name: str, ve
     assert result.topic_id == (broker.topic_id(name) if version >= 7 else ZERO_UUID)
     if version >= 5:
         assert (result.num_partitions, result.replication_factor) == (3, 1)
-        assert len(result.configs) == 34
+        assert len(result.configs) == 37
 
 
 def test_the_answer_tells_configs_and_where_they_come_from(client: WireClient, name: str) -> None:
