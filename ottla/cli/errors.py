@@ -68,6 +68,7 @@ _EXTRAS = {
     "registry": ("The schema registry", ("httptools", "jsonschema_rs", "google.protobuf")),
     "rest": ("The REST proxy", ("httptools", "aiokafka", "fastavro", "jsonschema_rs", "google.protobuf")),
     "console": ("The console", ("httptools", "jinja2", "msgspec")),
+    "mcp": ("The MCP server", ("mcp", "httptools", "jinja2", "msgspec")),
     "spark": ("Spark", ("pyspark", "pyarrow", "sqlglot", "prompt_toolkit", "lmdb", "numba", "numpy", "h2", "wsproto")),
     "connect": ("Connect", ("httptools", "pyspark")),
     "java-connectors": ("Connectors in Java", ("jpype",)),

@@ -43,6 +43,7 @@ COMMANDS = {
     "audit": "ottla.cli.commands.audit:audit",
     "canary": "ottla.cli.commands.servers.canary:canary",
     "capacity": "ottla.cli.commands.capacity:capacity",
+    "mcp": "ottla.cli.commands.servers.mcp:mcp",
     "mirror": "ottla.cli.commands.mirror:mirror",
     "fake": "ottla.cli.commands.servers.fake:fake",
     "exporter": "ottla.cli.commands.servers.exporter:exporter",

@@ -75,6 +75,10 @@ class Console:
 
     async def start(self) -> None:
         await self._server.start()
+        self.start_background()
+
+    def start_background(self) -> None:
+        """Begin to measure. Without the HTTP server this is all that an MCP server needs."""
         for site in self.sites.values():
             site.start()
         for observer in self.observers.values():
@@ -82,6 +86,9 @@ class Console:
 
     async def stop(self) -> None:
         await self._server.stop(grace_seconds=1.0)
+        await self.stop_background()
+
+    async def stop_background(self) -> None:
         for observer in self.observers.values():
             await observer.stop()
         for site in self.sites.values():

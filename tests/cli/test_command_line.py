@@ -79,6 +79,7 @@ NO_CLIENTS = {
     "exporter",
     "fake",
     "keys",
+    "mcp",
     "mirror",
     "pipeline",
     "registry",

@@ -25,6 +25,7 @@ from ottla.console.web.failures import failure_page
 from ottla.console.web.rendering import Static, Templates, plain
 from ottla.console.web.visit import Page, Visit
 from ottla.http import Access, HttpError, Request, Response, Router, json_response
+from ottla.http.messages import Body
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -171,6 +172,42 @@ class App:
         self._check_rights(there, route)
         result = await route.handler(there)
         return (result, there) if isinstance(result, Page) else None
+
+    # Requests of an assistant, which come over no HTTP connection
+
+    async def data_at(self, user: User, target: str) -> Any:
+        """Return the JSON of a page, with the rights of a user. Raises HttpError."""
+        visit, route = self._inner("GET", target, user)
+        result = await self._run(visit, route)
+        if not isinstance(result, Page):
+            raise HttpError(400, 400, "This page has no JSON.")
+        if result.status >= 400:
+            raise HttpError(result.status, result.status, str(result.more.get("problem") or "This failed."))
+        return plain(result.data)
+
+    async def submitted(self, user: User, target: str, fields: list[tuple[str, str]]) -> Any:
+        """Submit a form with the rights of a user. Raises HttpError."""
+        visit, route = self._inner("POST", target, user)
+        visit.fields = fields
+        self._check_rights(visit, route)
+        await self._check_audit(visit, route)
+        try:
+            result = await route.handler(visit)
+        except ClientError as error:
+            raise of_client(error) from None
+        if isinstance(result, Page):
+            raise HttpError(400, 400, str(result.more.get("problem") or "Nothing was changed."))
+        return {"done": True, "page": dict(result.headers or {}).get("Location", "")}
+
+    def _inner(self, method: str, target: str, user: User) -> tuple[Visit, Route]:
+        request = Request(method, target, {}, Body(None), peer="mcp:0")
+        self.router.find(request)
+        route = next(each for each in self.routes if (each.method, each.path) == (method, request.route))
+        site = self._site(request)
+        if site is not None:
+            user = replace(user, connect_configs=site.settings.connect_configs)
+        session = self.sessions.begin(user.name, "mcp")
+        return Visit(self, request, user, session, site, wants_json=True), route
 
     def _site(self, request: Request) -> Site | None:
         name = request.params.get("cluster")

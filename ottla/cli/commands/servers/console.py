@@ -86,8 +86,10 @@ def console(
         _print_hash()
         return
     configure_log(quiet, log_format)
-    with _sentences(listen or DEFAULT_CONSOLE_LISTEN):
-        settings = _settings(listen, bootstrap_server, command_config, registry, connect, sql, config_file)
+    with console_sentences(listen or DEFAULT_CONSOLE_LISTEN):
+        settings = console_settings(
+            listen, bootstrap_server, command_config, registry, connect, sql, config_file
+        )
         settings = replace(
             settings,
             read_only=settings.read_only or read_only,
@@ -101,12 +103,12 @@ def console(
         name="console",
         about={"Clusters": ", ".join(f"{each.name} ({each.client.servers})" for each in settings.clusters)},
         example="xdg-open {url}",
-        sentences=lambda: _sentences(f"{settings.host}:{settings.port}"),
+        sentences=lambda: console_sentences(f"{settings.host}:{settings.port}"),
         quiet=quiet,
     )
 
 
-def _settings(
+def console_settings(
     listen: str | None,
     bootstrap_server: str,
     command_config: Path | None,
@@ -161,7 +163,7 @@ def start_beside(
     from ottla.console.settings import DEFAULT_CLUSTER, ClusterSettings, ConsoleSettings, parse_address
     from ottla.http.background import InBackground
 
-    with _sentences(listen, "--console"):
+    with console_sentences(listen, "--console"):
         host, port = parse_address(listen)
         properties = file_properties(None if secured is None else secured.client)
         cluster = ClusterSettings(
@@ -206,7 +208,7 @@ def _print_hash() -> None:
 
 
 @contextmanager
-def _sentences(where: str, option: str = "--listen") -> Iterator[None]:
+def console_sentences(where: str, option: str = "--listen") -> Iterator[None]:
     from ottla.client.errors import ClientError
     from ottla.console.settings import BadSettings
     from ottla.http.authentication import BadPasswordFile
