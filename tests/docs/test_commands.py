@@ -30,6 +30,7 @@ EXECUTED = ("sh", "bash", "console", "python", "sql")
 
 # Sessions, and the module that runs them.
 RUN_ELSEWHERE = {
+    "how-to/keep-old-segments-in-object-storage.md": "tests/docs/test_tiered_storage_page.py",
     "how-to/mirror-topics.md": "tests/docs/test_mirroring_page.py",
     "how-to/read-topics-in-spark.md": "tests/spark/test_docs.py",
     "how-to/register-schemas.md": "tests/docs/test_registry.py",

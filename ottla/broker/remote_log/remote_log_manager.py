@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ottla.broker.remote_log.metadata_log import RemoteMetadataLog
-from ottla.broker.remote_log.segment_upload import UploadError, describe_segment, verified_copy
+from ottla.broker.remote_log.segment_upload import UploadError, describe_segment, producers_at, verified_copy
 from ottla.cluster.background_tasks import start_task
 from ottla.cluster.partitions.partition import Partition
 from ottla.cluster.replicas import Replicas
@@ -190,7 +190,11 @@ class RemoteLogManager:
     async def _copy(
         self, name: TopicIdPartition, partition: Partition, local: LogSegment, epoch: int
     ) -> None:
-        segment, files = describe_segment(name, partition.log, local, self._broker_id, self._now_ms())
+        log = partition.log
+        producers = await self._in_copier(producers_at, log, log.segments.end_of(local))
+        if not self._leads(partition, epoch):
+            return
+        segment, files = describe_segment(name, log, local, producers, self._broker_id, self._now_ms())
         self._copying.add(segment.id)
         try:
             await self.metadata.add(segment)

@@ -20,7 +20,12 @@ class UploadError(Exception):
 
 
 def describe_segment(
-    name: TopicIdPartition, log: PartitionLog, segment: LogSegment, broker_id: int, now_ms: int
+    name: TopicIdPartition,
+    log: PartitionLog,
+    segment: LogSegment,
+    producers: bytes,
+    broker_id: int,
+    now_ms: int,
 ) -> tuple[RemoteLogSegment, SegmentFiles]:
     base, end = segment.base_offset, log.segments.end_of(segment)
     epochs = [(epoch, start) for epoch, start in log.epochs.entries if start < end]
@@ -48,14 +53,14 @@ def describe_segment(
         segment.offset_index.path,
         segment.time_index.path,
         segment.transaction_index.path,
-        _producers_at(log, end),
+        producers,
         epochs,
     )
     return described, files
 
 
-def _producers_at(log: PartitionLog, offset: int) -> bytes:
-    """Return the snapshot taken when the next segment was started, or read the producers from the batches."""
+def producers_at(log: PartitionLog, offset: int) -> bytes:
+    """Return the snapshot taken when the next segment was started, or read the producers from the batches. Blocks."""
     if offset in log.producers.snapshots:
         with open(segment_path(os.fspath(log.path), offset, SNAPSHOT_SUFFIX), "rb") as file:
             return file.read()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 
 from ottla.log.remote.segment_metadata import RemoteLogSegment, SegmentState, may_follow
+
+_LATEST = 100
 
 
 class RemoteSegments:
@@ -18,7 +20,7 @@ class RemoteSegments:
     def __init__(self) -> None:
         self._segments: dict[bytes, RemoteLogSegment] = {}
         # Finished segments by epoch, sorted by the first offset of that epoch in the segment.
-        self._of_epoch: dict[int, list[tuple[int, bytes]]] | None = None
+        self._of_epoch: dict[int, list[tuple[int, bytes]]] = {}
 
     def __iter__(self) -> Iterator[RemoteLogSegment]:
         return iter(sorted(self._segments.values(), key=lambda each: (each.start_offset, each.end_offset)))
@@ -30,8 +32,21 @@ class RemoteSegments:
         return self._segments.get(segment_id)
 
     def add(self, segment: RemoteLogSegment) -> None:
-        self._segments.setdefault(segment.id, segment)
-        self._of_epoch = None
+        if segment.id not in self._segments:
+            self._segments[segment.id] = segment
+            if segment.state is SegmentState.COPY_SEGMENT_FINISHED:
+                self._index(segment)
+
+    def _index(self, segment: RemoteLogSegment) -> None:
+        for epoch in segment.leader_epochs:
+            insort(self._of_epoch.setdefault(epoch, []), (segment.epoch_range(epoch)[0], segment.id))
+
+    def _drop(self, segment: RemoteLogSegment) -> None:
+        for epoch in segment.leader_epochs:
+            starts = self._of_epoch[epoch]
+            starts.remove((segment.epoch_range(epoch)[0], segment.id))
+            if not starts:
+                del self._of_epoch[epoch]
 
     def update(
         self,
@@ -44,11 +59,16 @@ class RemoteSegments:
         segment = self._segments.get(segment_id)
         if segment is None or not may_follow(segment.state, state):
             return False
+        was_finished = segment.state is SegmentState.COPY_SEGMENT_FINISHED
+        is_finished = state is SegmentState.COPY_SEGMENT_FINISHED
+        if was_finished and not is_finished:
+            self._drop(segment)
+        elif is_finished and not was_finished:
+            self._index(segment)
         if state is SegmentState.DELETE_SEGMENT_FINISHED:
             del self._segments[segment_id]
         else:
             self._segments[segment_id] = segment.in_state(state, broker_id, timestamp_ms)
-        self._of_epoch = None
         return True
 
     @property
@@ -61,19 +81,7 @@ class RemoteSegments:
         """Return the segments whose copy or deletion was interrupted."""
         return [each for each in self if each.state is not SegmentState.COPY_SEGMENT_FINISHED]
 
-    @property
-    def size(self) -> int:
-        return sum(each.size for each in self.finished)
-
     def _by_epoch(self, epoch: int) -> Sequence[tuple[int, bytes]]:
-        if self._of_epoch is None:
-            of_epoch: dict[int, list[tuple[int, bytes]]] = {}
-            for segment in self.finished:
-                for each in segment.leader_epochs:
-                    of_epoch.setdefault(each, []).append((segment.epoch_range(each)[0], segment.id))
-            for starts in of_epoch.values():
-                starts.sort()
-            self._of_epoch = of_epoch
         return self._of_epoch.get(epoch, ())
 
     def find(self, epoch: int, offset: int) -> RemoteLogSegment | None:
@@ -95,18 +103,19 @@ class RemoteSegments:
             found = self.find(epoch, max(offset, start))
             if found is not None:
                 return found
-            for first, segment_id in self._by_epoch(epoch):
-                if first >= offset and (end is None or first < end):
-                    return self._segments[segment_id]
+            starts = self._by_epoch(epoch)
+            at_or_after = bisect_left(starts, (offset, b""))
+            if at_or_after < len(starts) and (end is None or starts[at_or_after][0] < end):
+                return self._segments[starts[at_or_after][1]]
         return None
 
     def highest_offset(self, epochs: Iterable[tuple[int, int]]) -> int:
         """Return the last copied offset in the log's lineage of epochs, or -1."""
         highest, end = -1, None
         for epoch, start in sorted(epochs, reverse=True):
-            ranges = [
-                self._segments[segment_id].epoch_range(epoch)[1] for _, segment_id in self._by_epoch(epoch)
-            ]
+            # A longer segment of another leader may begin before the last one, and reach further.
+            latest = self._by_epoch(epoch)[-_LATEST:]
+            ranges = [self._segments[segment_id].epoch_range(epoch)[1] for _, segment_id in latest]
             if ranges:
                 last = max(ranges) if end is None else min(max(ranges), end - 1)
                 if last >= start:
