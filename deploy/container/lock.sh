@@ -11,5 +11,6 @@ lock() {
 }
 # What builds the wheel, and packages that come as source only.
 printf 'hatchling\nsetuptools\nwheel\n' | lock requirements-build.txt -
-lock requirements-broker.txt pyproject.toml --extra server
-lock requirements-full.txt pyproject.toml --extra connect --extra console --extra registry --extra rest --extra server --extra spark
+lock requirements-broker.txt pyproject.toml --extra server --extra tiered
+lock requirements-full.txt pyproject.toml --extra connect --extra console --extra registry --extra rest --extra server \
+    --extra spark --extra tables --extra tiered
