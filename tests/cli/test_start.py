@@ -14,12 +14,13 @@ from ottla.cli.main import run
 
 # The seam between the command and the broker, with nothing behind it.
 STAND_IN = """
-import asyncio, sys, types
+import asyncio, sys, time, types
 
 class StartupError(Exception): pass
 class PortTaken(StartupError): pass
 
 class Server:
+    shutdown_seconds = 30.0
     @classmethod
     def from_options(cls, config_file, overrides):
         server = cls()
@@ -27,6 +28,7 @@ class Server:
         server.listen_addresses = [overrides["listeners"].removeprefix("PLAINTEXT://")]
         server.data_dirs = [overrides["log.dirs"]]
         server.metrics_url = None
+        if "hang" in overrides: server.shutdown_seconds, server.stop = 0.3, lambda: asyncio.to_thread(time.sleep, 60)
         return server
     async def start(self): pass
     async def failed(self): await asyncio.Event().wait()
@@ -149,6 +151,16 @@ def start(*args, cwd):
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONUNBUFFERED": "1"},
     )
+
+
+def test_a_stop_that_hangs_ends_in_bounded_time():
+    process = start_stand_in("--listen", "127.0.0.1:9192", "--set", "hang=1")
+    read_until(process.stdout, "Ctrl-C stops the broker.")
+    process.terminate()
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "has not stopped in 0.3 s (ottla.shutdown.timeout.ms)" in err
+    assert len(err.splitlines()) == 1
 
 
 @pytest.mark.usefixtures("broker_exists")

@@ -91,6 +91,10 @@ class Load:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop, and wait for the acknowledgement of all records."""
         self._stopping.set()
         self._thread.join()
 
