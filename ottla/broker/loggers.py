@@ -16,7 +16,16 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 # `streams.version` announce the groups of KIP-848, KIP-932 and KIP-1071; level 2 of `share.version` adds dead letters
 # (KIP-1191).
 
-FEATURES = {"group.version": 1, "share.version": 2, "streams.version": 1, "transaction.version": 2}
+# `metadata.version` 33 is 4.4-IV2, the newest of Kafka 4.4; 7 is the lowest that Kafka supports.
+
+FEATURES = {
+    "group.version": 1,
+    "metadata.version": 33,
+    "share.version": 2,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+LOWEST_LEVELS = {"metadata.version": 7}
 
 # Loggers of this process, for DescribeConfigs and IncrementalAlterConfigs.
 #

@@ -30,8 +30,8 @@ class BadKeys(Exception):
 class Rules(NamedTuple):
     """Requirements for a token."""
 
-    issuer: str
-    audiences: tuple[str, ...]
+    issuer: str | None  # None: any
+    audiences: tuple[str, ...]  # empty: any
     skew_seconds: int = 30
     scope_claim: str = "scope"
     sub_claim: str = "sub"
@@ -106,10 +106,21 @@ def validate(token: str, keys: Iterable[Key], rules: Rules) -> BearerToken:
             token,
             key.public,
             algorithms=[str(algorithm)],
-            audience=rules.audiences,
+            audience=rules.audiences or None,
             issuer=rules.issuer,
             leeway=rules.skew_seconds,
-            options={"require": ["exp", "iat", "iss", "aud"], "verify_sub": False, "verify_iat": False},
+            options={
+                "require": [
+                    "exp",
+                    "iat",
+                    *(["iss"] if rules.issuer else []),
+                    *(["aud"] if rules.audiences else []),
+                ],
+                "verify_sub": False,
+                "verify_iat": False,
+                "verify_iss": rules.issuer is not None,
+                "verify_aud": bool(rules.audiences),
+            },
         )
     except jwt.ExpiredSignatureError:
         raise TokenRefused("The token has expired.") from None

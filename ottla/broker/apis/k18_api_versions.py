@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 
 from ottla.broker.broker import Broker
-from ottla.broker.loggers import FEATURES
+from ottla.broker.loggers import FEATURES, LOWEST_LEVELS
 from ottla.broker.network.request_context import RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import (
@@ -57,7 +57,7 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
             SupportedFeatureKey(
                 name=name,
                 # Version 3 clients reject a feature with minimum 0 (KIP-1022).
-                min_version=0 if context.version >= 4 else 1,
+                min_version=LOWEST_LEVELS.get(name, 0 if context.version >= 4 else 1),
                 max_version=level,
             )
             for name, level in FEATURES.items()

@@ -14,7 +14,7 @@ Version notes
 from __future__ import annotations
 
 from ottla.broker.broker import Broker
-from ottla.broker.loggers import FEATURES
+from ottla.broker.loggers import FEATURES, LOWEST_LEVELS
 from ottla.broker.network.request_context import RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
 from ottla.protocol.errors import ErrorCode
@@ -64,7 +64,9 @@ def _refusal(node_id: int, update: FeatureUpdateKey, kind: int) -> str | None:
     if has is None:
         return f"Local controller {node_id} does not support this feature."
     if level > has:
-        return f"Local controller {node_id} only supports versions 0-{has}"
+        return (
+            f"Local controller {node_id} only supports versions {LOWEST_LEVELS.get(update.feature, 0)}-{has}"
+        )
     if level == has:
         return None
     if kind == _UPGRADE:

@@ -10,11 +10,11 @@ from functools import partial
 from ottla.cluster.topics.topic_admin import TopicAdmin
 from ottla.cluster.topics.topic_decisions import DEFAULT
 from ottla.coordinator.groups.base.base_group import GroupConfig, Pace, StreamsSettings, Topic
-from ottla.coordinator.groups.modern.target_assignment import ASSIGNORS
 from ottla.coordinator.groups.streams.topology import InternalTopic
 from ottla.coordinator.transactions.coordinator import TransactionConfig
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.configs.broker_config_table import assignor_names
 from ottla.metadata.configs.group_configs import group_int
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -76,9 +76,7 @@ def streams_settings_of(config: BrokerConfig, image: ClusterImage, group_id: str
 
 
 def assignors(config: BrokerConfig) -> tuple[str, ...]:
-    """Return the supported assignors of `group.consumer.assignors`; Java classes are ignored."""
-    named = [name for name in config.get_list("group.consumer.assignors") if name in ASSIGNORS]
-    return tuple(named) or ("uniform",)
+    return tuple(assignor_names(config.get_list("group.consumer.assignors"))) or ("uniform",)
 
 
 class ImageTopics:

@@ -1,7 +1,7 @@
 """Limits on the number, origin and rate of connections (max.connections and related settings).
 
 As in Kafka, connections beyond the per-address limit are closed immediately. At the limits of a listener or of the
-broker, new connections wait to be accepted.
+broker, new connections wait to be accepted, except those of the inter-broker listener if it is not the only one.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ class ConnectionLimits:
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
+        # As in Kafka, brokers reach each other even if clients have taken all connections.
+        name = config.inter_broker_listener_name
+        self._protected = name if len(config.listeners) > 1 else None
         self._descriptors = descriptors.for_connections()  # the remaining descriptors serve these connections
         self._total = 0
         self._by_listener: Counter[str] = Counter()
@@ -49,7 +52,9 @@ class ConnectionLimits:
     # Limits that delay new connections
 
     def has_room(self, listener: str) -> bool:
-        most = min(self._config.get_int("max.connections"), self._descriptors)
+        most = self._descriptors
+        if listener != self._protected:
+            most = min(self._config.get_int("max.connections"), most)
         return self._total < most and self._by_listener[listener] < self._limit_of_listener(
             "max.connections", listener
         )

@@ -124,6 +124,11 @@ class IssuerKeys:
 _UNSECURED = "ottla.sasl.oauthbearer.unsecured.tokens"
 _ISSUER = "sasl.oauthbearer.expected.issuer"
 _AUDIENCE = "sasl.oauthbearer.expected.audience"
+# Settings that make another one optional.
+_OPT_OUTS = {
+    _ISSUER: "sasl.oauthbearer.allow.unverified.issuer",
+    _AUDIENCE: "sasl.oauthbearer.allow.unverified.audience",
+}
 
 
 class TokenValidator(Protocol):
@@ -192,7 +197,8 @@ def token_validator(
         )
     url, issuer, audiences = value(_URL), value(_ISSUER), value(_AUDIENCE)
     for name, given in ((_URL, url), (_ISSUER, issuer), (_AUDIENCE, audiences)):
-        if not given:
+        opt_out = _OPT_OUTS.get(name)
+        if not given and not (opt_out is not None and value(opt_out)):
             raise ConfigError(
                 f"Listener {listener} enables OAUTHBEARER, but {name} is not set: without it tokens of others "
                 "would be believed."
@@ -212,7 +218,7 @@ def token_validator(
             None if module is None else trust_of(module.options),
         ),
         Rules(
-            issuer=str(issuer),
+            issuer=str(issuer) if issuer else None,
             audiences=tuple(map(str, audiences)) if isinstance(audiences, list | tuple) else (),
             skew_seconds=skew if isinstance(skew, int) else 0,
             scope_claim=scope_claim,

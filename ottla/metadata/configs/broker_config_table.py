@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from ottla.metadata.configs.config_defs import (
     BOOLEAN,
@@ -22,9 +23,12 @@ from ottla.metadata.configs.config_defs import (
     STRING,
     UNLISTED,
     ConfigDef,
+    InvalidValue,
     NoDuplicates,
     OneOf,
     Range,
+    Validator,
+    Value,
     config_table,
 )
 from ottla.metadata.configs.topic_configs import (
@@ -42,6 +46,32 @@ UNIQUE = NoDuplicates()
 _CLIENT_AUTH = OneOf(("required", "requested", "none"))
 _MIGRATION = OneOf(("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"), ignore_case=True)
 _PROTOCOLS = OneOf(("consumer", "classic", "share", "streams"))
+_ASSIGNORS = {
+    "uniform": "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
+    "range": "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
+}
+
+
+class _Assignors(Validator):
+    """Accepts Kafka's own assignors, by name or by class."""
+
+    @property
+    def expects(self) -> str:
+        return f"{' or '.join(_ASSIGNORS)}, because Ottla cannot load Java classes"
+
+    def check(self, name: str, value: Value) -> None:
+        assert isinstance(value, list)
+        for each in value:
+            if each not in (*_ASSIGNORS, *_ASSIGNORS.values()):
+                raise InvalidValue.of(name, each, f"Give {self.expects}")
+
+
+def assignor_names(values: Iterable[str]) -> list[str]:
+    """Return the short names of assignors that are given by name or by class."""
+    short = {class_name: name for name, class_name in _ASSIGNORS.items()}
+    return [short.get(each, each) for each in values]
+
+
 _SECURITY = OneOf(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
 _LISTENERS = "PLAINTEXT://:9092"
 _PROTOCOL_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
@@ -262,7 +292,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("group.max.session.timeout.ms",     INT, "1800000", None,     "The longest session timeout of a member."),
     ("group.min.session.timeout.ms",     INT, "6000",    None,     "The shortest session timeout of a member."),
     # Consumer groups (KIP-848)
-    ("group.consumer.assignors",                  LIST,   "uniform,range", None,   "The assignors that a consumer group may use, the first being the default."),
+    ("group.consumer.assignors",                  LIST,   "uniform,range", _Assignors(), "The assignors that a consumer group may use, the first being the default."),
     ("group.consumer.assignment.interval.ms",     INT,    "1000",  Range(0),   "The least time between two assignments of a consumer group.", CLUSTER_WIDE),
     ("group.consumer.min.assignment.interval.ms", INT,    "0",     Range(0),   "The shortest assignment interval that a consumer group may set."),
     ("group.consumer.max.assignment.interval.ms", INT,    "15000", Range(0),   "The longest assignment interval that a consumer group may set."),
@@ -336,7 +366,6 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("transaction.remove.expired.transaction.cleanup.interval.ms", INT, "3600000", Range(1), "How often transactional ids that expired are looked for."),
     ("transaction.partition.verification.enable", BOOLEAN, "true",    None,
      "Check that a partition is part of the transaction before it is written to.", CLUSTER_WIDE),
-    ("transaction.two.phase.commit.enable",       BOOLEAN, "false",   None,     "Let clients prepare transactions.", NO_EFFECT),
     ("add.partitions.to.txn.retry.backoff.ms",    INT, "20",      Range(1), "The pause before a transaction's partitions are verified again.", NO_EFFECT),
     ("add.partitions.to.txn.retry.backoff.max.ms", INT, "100",  Range(0), "The longest pause before a transaction's partitions are verified again.", NO_EFFECT),
     ("transaction.state.log.load.buffer.size",    INT, "5242880", Range(1), "Bytes read at once when the transaction log is loaded.", NO_EFFECT),
@@ -392,8 +421,10 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("sasl.oauthbearer.client.credentials.client.id",     STRING,   None, None, "Client id of the broker at that endpoint."),
     ("sasl.oauthbearer.client.credentials.client.secret", PASSWORD, None, None, "How a broker proves that to the endpoint."),
     ("sasl.oauthbearer.scope",                    STRING,   None,      None, "The scope that a broker asks for."),
-    ("sasl.oauthbearer.expected.audience",        LIST,     "",        None, "The audiences a token may be meant for; required."),
-    ("sasl.oauthbearer.expected.issuer",          STRING,   None,      None, "The issuer a token must come from; required."),
+    ("sasl.oauthbearer.expected.audience",        LIST,     "",        None, "The audiences a token may be meant for; required unless any audience is allowed."),
+    ("sasl.oauthbearer.expected.issuer",          STRING,   None,      None, "The issuer a token must come from; required unless any issuer is allowed."),
+    ("sasl.oauthbearer.allow.unverified.audience", BOOLEAN, "false",   None, "Without expected audiences, believe tokens that are meant for anybody."),
+    ("sasl.oauthbearer.allow.unverified.issuer",   BOOLEAN, "false",   None, "Without an expected issuer, believe every issuer whose signature fits."),
     ("sasl.oauthbearer.clock.skew.seconds",       INT,      "30",      Range(0), "By how much clocks may differ."),
     ("sasl.oauthbearer.scope.claim.name",         STRING,   "scope",   None, "The claim that holds the scope."),
     ("sasl.oauthbearer.sub.claim.name",           STRING,   "sub",     None, "The claim that holds the name of the user."),

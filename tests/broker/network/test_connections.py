@@ -15,6 +15,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.testing import Broker
+from ottla.testing.ports import ReservedPorts
 from tests.wire_client import WireClient
 
 
@@ -181,3 +182,21 @@ def test_a_client_that_means_another_broker_is_told_to_start_over():
         ):
             answer = client.call(ApiVersionsRequest(cluster_id=cluster_id, node_id=node_id, **named), 5)
             assert (answer.error_code, bool(answer.api_keys)) == (code, code is ErrorCode.NONE)
+
+
+def test_clients_leave_room_for_brokers() -> None:
+    clients_port, brokers_port = ReservedPorts(2).numbers
+    config = {
+        "listeners": f"CLIENTS://127.0.0.1:{clients_port},BROKERS://127.0.0.1:{brokers_port}",
+        "listener.security.protocol.map": "CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT",
+        "inter.broker.listener.name": "BROKERS",
+        "max.connections": "2",
+    }
+    with Broker(config=config, port=clients_port) as broker, clients(broker, 2) as taken:
+        assert all(map(is_served, taken))
+        with (
+            WireClient(broker.bootstrap_servers) as waiting,
+            WireClient(f"127.0.0.1:{brokers_port}") as other,
+        ):
+            assert is_served(other)
+            assert not is_served(waiting, 0.3)

@@ -420,6 +420,24 @@ def test_keys_in_a_file(tmp_path: Path, issuer: Issuer) -> None:
         assert gets_in(f"127.0.0.1:{port}", issuer.token())
 
 
+@pytest.mark.parametrize(
+    ("claim", "expected", "opt_out"),
+    [
+        ("iss", "sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.allow.unverified.issuer"),
+        ("aud", "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.allow.unverified.audience"),
+    ],
+)
+def test_issuer_and_audience_can_be_left_unverified(
+    tmp_path: Path, issuer: Issuer, claim: str, expected: str, opt_out: str
+) -> None:
+    [port] = ReservedPorts(1).numbers
+    config = settings(issuer, port) | {expected: "", opt_out: "true"}
+    with Broker(data=tmp_path, config=config):
+        assert gets_in(f"127.0.0.1:{port}", issuer.token(**{claim: "elsewhere"}))
+        other = "aud" if claim == "iss" else "iss"
+        assert not gets_in(f"127.0.0.1:{port}", issuer.token(**{other: "elsewhere"}))
+
+
 # -- settings -----------------------------------------------------------------------------------------------
 
 

@@ -30,9 +30,16 @@ def test_features_are_finalized(client: Any) -> None:
         answer = client.call(
             ApiVersionsRequest(client_software_name="x", client_software_version="1"), version
         )
-        levels = {"group.version": 1, "share.version": 1, "streams.version": 1, "transaction.version": 2}
+        levels = {
+            "group.version": 1,
+            "metadata.version": 33,
+            "share.version": 2,
+            "streams.version": 1,
+            "transaction.version": 2,
+        }
         supported = {f.name: (f.min_version, f.max_version) for f in answer.supported_features}
-        assert supported == {name: (lowest, level) for name, level in levels.items()}
+        assert supported.pop("metadata.version") == (7, 33)
+        assert supported == {name: (lowest, levels[name]) for name in levels if name != "metadata.version"}
         finalized = {f.name: (f.min_version_level, f.max_version_level) for f in answer.finalized_features}
         assert finalized == {name: (level, level) for name, level in levels.items()}
         assert answer.finalized_features_epoch >= 0
