@@ -76,10 +76,12 @@ def server_context(
 ) -> ssl.SSLContext:
     """Create a listener's context. Raises TlsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    # Clients authenticate on every connection: sessions from before a certificate change are not resumed.
-    context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
-    context.num_tickets = 0
+    context.options |= ssl.OP_NO_RENEGOTIATION
     context.verify_mode = CLIENT_AUTH[client_auth]
+    if context.verify_mode is not ssl.CERT_NONE:
+        # A resumed session would not look at the client's certificate again.
+        context.options |= ssl.OP_NO_TICKET
+        context.num_tickets = 0
     _apply(versions, context)
     if trusted is not None:
         _trust(context, trusted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -316,3 +317,26 @@ def read_exactly(connection: Any, size: int) -> bytes:
         assert chunk, "the broker hung up"
         data += chunk
     return bytes(data)
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize(("listener", "resumes"), [("SSL", True), ("MUTUAL", False)])
+def test_sessions_are_resumed_unless_certificates_must_be_checked(
+    tls: TlsBroker, version: ssl.TLSVersion, listener: str, resumes: bool
+) -> None:
+    context = tls.context(tls.ann if listener == "MUTUAL" else None)
+    context.minimum_version = context.maximum_version = version
+    request = bytes.fromhex("0000000a 0012 0000 00000001 ffff")  # ApiVersions, version 0
+
+    def connect(session: ssl.SSLSession | None) -> tuple[ssl.SSLSession | None, bool]:
+        with (
+            socket.create_connection(("localhost", tls.ports[listener]), timeout=20) as raw,
+            context.wrap_socket(raw, server_hostname="localhost", session=session) as wrapped,
+        ):
+            wrapped.sendall(request)
+            assert wrapped.recv(4)  # in TLS 1.3 the ticket comes with the first response
+            return wrapped.session, bool(wrapped.session_reused)
+
+    session, reused = connect(None)
+    assert not reused
+    assert connect(session)[1] is resumes
