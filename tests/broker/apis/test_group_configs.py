@@ -59,6 +59,8 @@ def test_a_group_has_all_that_kafka_knows(client: WireClient) -> None:
     common = {"session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"}
     assert names == {
         *(f"{kind}.{name}" for kind in ("consumer", "share", "streams") for name in common),
+        "errors.deadletterqueue.topic.name",
+        "errors.deadletterqueue.copy.record.enable",
         "share.record.lock.duration.ms",
         "share.delivery.count.limit",
         "share.partition.max.record.locks",

@@ -20,6 +20,7 @@ from ..group_members import wait_for_all
 from ..records import ClientError, Record
 from ..settings import broker_config, configure_group
 from ..share import ShareConsumer
+from ..topics import is_served
 from ..waiting import wait_for
 
 pytestmark = pytest.mark.timeout(300)
@@ -130,6 +131,37 @@ def test_delivery_count_limit(observer: AgentClient, topic: str, consumer: OpenC
         assert read_until(one, "bad", "release") == [(b"bad", count)]
     produce(observer, topic, "good")
     assert read_until(one, "good") == [(b"good", 1)]
+
+
+@case("A rejected record reaches the dead-letter topic (KIP-1191)", needs=NEEDS)
+def test_dead_letters(
+    client: AgentClient, observer: AgentClient, group: str, topic: str, unique: str, consumer: OpenConsumer
+) -> None:
+    letters = f"dlq.{unique}"
+    configs = {
+        "errors.deadletterqueue.topic.name": letters,
+        "errors.deadletterqueue.copy.record.enable": "true",
+    }
+    changes = [["SET", name, value] for name, value in configs.items()]
+    try:
+        observer.call("incremental_alter_configs", kind="group", name=group, changes=changes)
+    except ClientError as error:
+        pytest.skip(f"the broker is older than Kafka 4.4: {error}")
+    enabled = {"errors.deadletterqueue.group.enable": "true"}
+    observer.call(
+        "create_topic", name=letters, partitions=1, replication=1, configs=enabled, validate_only=False
+    )
+    try:
+        wait_for(lambda: is_served(observer, letters, 1), "the dead-letter topic is served")
+        produce(observer, topic, "bad")
+        assert read_until(consumer(explicit=True), "bad", "reject") == [(b"bad", 1)]
+        [letter] = client.consume(letters, 1)
+        assert letter.value == b"bad"
+        headers = dict(letter.headers)
+        assert headers["__dlq.errors.topic"] == topic.encode()
+        assert headers["__dlq.errors.message"] == b"Offset rejected by client."
+    finally:
+        observer.call("delete_topic", name=letters)
 
 
 @case("A lock that runs out gives the records to another, and a late acknowledgement is refused", needs=NEEDS)
