@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import NamedTuple, TypeVar
 
+from ottla import __version__
 from ottla.client.admin.offsets import Partition
 from ottla.client.cluster import Cluster, Node
 from ottla.client.connection import Connection
 from ottla.client.errors import ClientError
 from ottla.client.offsets import EARLIEST, LATEST
+from ottla.monitoring.lag_seconds import EndHistory
 from ottla.monitoring.metrics.text import family, gauge, labels, process_metrics
 from ottla.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
@@ -308,6 +310,28 @@ def _group_lines(snapshot: Snapshot) -> Iterator[str]:
         )
 
 
+def _second_lines(snapshot: Snapshot, history: EndHistory, now: float) -> Iterator[str]:
+    """Lag in seconds, under kafka-lag-exporter's names."""
+    found: list[tuple[str, Partition, float]] = []
+    for name in sorted(snapshot.groups):
+        for partition, offset in sorted(snapshot.groups[name].offsets.items()):
+            seconds = history.seconds(now, partition, offset) if partition in snapshot.ends else None
+            if seconds is not None:
+                found.append((name, partition, seconds))
+    yield from family(
+        "kafka_consumergroup_group_lag_seconds", "gauge", "Estimated age of the next message of a group.",
+        ((labels(group=name, partition=partition[1], topic=partition[0]), seconds)
+         for name, partition, seconds in found),
+    )  # fmt: skip
+    largest: dict[str, float] = {}
+    for name, _, seconds in found:
+        largest[name] = max(seconds, largest.get(name, 0.0))
+    yield from family(
+        "kafka_consumergroup_group_max_lag_seconds", "gauge", "The largest of them.",
+        ((labels(group=name), seconds) for name, seconds in largest.items()),
+    )  # fmt: skip
+
+
 def _partition(partition: Partition) -> str:
     return labels(partition=partition[1], topic=partition[0])
 
@@ -339,6 +363,7 @@ class Exporter:
         self._groups = groups
         self._idle_groups = idle_groups
         self._more = more
+        self._history = EndHistory()
         self._lock = Lock()
         self._text = ""
         self._taken = 0.0  # start of the last snapshot
@@ -361,7 +386,11 @@ class Exporter:
         else:
             for failure in snapshot.failures:
                 logger.warning("%s", failure)
-            lines, up = list(exporter_lines(snapshot)), 1
+            now = time.monotonic()
+            self._history.add(now, snapshot.ends)
+            lines, up = [*exporter_lines(snapshot), *_second_lines(snapshot, self._history, now)], 1
+        about = labels(version=__version__, revision="", branch="", goversion="")
+        lines.append(gauge("kafka_exporter_build_info", "The version of the exporter.", 1, about))
         lines.append(gauge("ottla_exporter_up", "1 if the cluster could be asked.", up))
         seconds = time.monotonic() - began
         lines.append(gauge("ottla_exporter_seconds", "How long it took to ask.", seconds))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
@@ -125,3 +127,44 @@ def test_a_cluster_that_is_away_is_said_to_be_down() -> None:
     found = Metrics(Exporter(gone).render())
     assert found.value("ottla_exporter_up") == 0
     assert not found.all("kafka_brokers")
+
+
+def test_lag_in_seconds_and_the_build_are_shown(broker: Broker, cluster: Cluster) -> None:
+    commit_offsets(cluster, "late", {TopicPartition("payments", 0): 1})
+    exporter = Exporter(cluster)
+    exporter.render()
+    broker.produce("payments", b"more", partition=0)
+    found = Metrics(exporter.render())
+    of = {"group": "late", "topic": "payments", "partition": "0"}
+    assert (found.value("kafka_consumergroup_group_lag_seconds", **of) or 0) > 0
+    assert (found.value("kafka_consumergroup_group_max_lag_seconds", group="late") or 0) > 0
+    assert [each.value for each in found.all("kafka_exporter_build_info")] == [1]
+
+
+def test_pipelines_of_other_clusters_are_left_out(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ottla.cli.commands.servers.exporter import _pipelines
+    from ottla.spark.pipelines.state import Phase, Pipelines, PipelineState, process_started
+
+    monkeypatch.setenv("OTTLA_STATE_DIR", str(tmp_path))
+    own = os.getpid()
+    for name, servers in (("here", cluster.settings.servers), ("elsewhere", "other:9092")):
+        with Pipelines().claim(name):
+            Pipelines().write(
+                PipelineState(
+                    name,
+                    own,
+                    process_started(own) or 0,
+                    "x.py",
+                    "local",
+                    servers,
+                    "c",
+                    "l",
+                    0.0,
+                    Phase.RUNNING,
+                )
+            )
+    text = "".join(_pipelines(cluster))
+    assert 'pipeline="here"' in text
+    assert "elsewhere" not in text

@@ -190,7 +190,7 @@ def _more(cluster: Cluster, pipelines: bool, with_audit: bool) -> Callable[[], l
     audit = AuditMetrics(cluster) if with_audit else None
 
     def lines() -> list[str]:
-        found = _pipelines() if pipelines else []
+        found = _pipelines(cluster) if pipelines else []
         try:
             return found if audit is None else found + audit.lines()
         except ClientError as error:
@@ -200,12 +200,15 @@ def _more(cluster: Cluster, pipelines: bool, with_audit: bool) -> Callable[[], l
     return lines
 
 
-def _pipelines() -> list[str]:
+def _pipelines(cluster: Cluster) -> list[str]:
+    """Report the pipelines of this machine that use this cluster."""
     from ottla.spark.pipelines.metrics import pipeline_lines
     from ottla.spark.pipelines.state import PipelineError, Pipelines
 
+    here = {f"{host}:{port}" for host, port in cluster.settings.bootstrap}
     try:
-        return list(pipeline_lines(Pipelines().all()))
+        found = [each for each in Pipelines().all() if here & set(each.bootstrap_servers.split(","))]
+        return list(pipeline_lines(found))
     except PipelineError as error:
         logging.getLogger("ottla.monitoring.exporter").warning("%s", error.message)
         return []
