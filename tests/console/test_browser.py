@@ -28,14 +28,15 @@ pytestmark = [
 ]
 
 PAGES = (
-    "overview", "topics", "topics?internal=1", "new-topic", "topics/orders/messages", "topics/orders/partitions",
+    "overview", "alerts", "topics", "topics?internal=1", "new-topic", "topics/orders/messages",
+    "topics/orders/partitions",
     "topics/orders/settings", "topics/orders/groups", "topics/orders/produce", "topics/orders/dead-letters",
     "topics/orders/messages?mode=sql&q=amount+%3E+80", "topics/orders/messages?mode=sql&q=SELECT",
     "topics/orders/messages?q=Ann", "topics/orders/messages?live=1", "topics/letters/dead-letters",
     "groups", "groups/readers/lag", "groups/readers/reset",
     "transactions?hanging=1", "heatmap", "reassignments?topic=orders", "acls", "users", "quotas", "tokens", "changes",
     "schemas", "schemas/orders-value/versions", "new-schema", "connectors", "connectors/lines/state",
-    "connectors/lines/edit", "new-connector", "sql", "flow", "count-audit", "capacity",
+    "connectors/lines/edit", "new-connector", "sql", "flow", "flow?around=topic:orders", "count-audit", "capacity",
     "capacity?measure=1&seconds=1", "brokers/0/settings", "topics/nowhere/partitions",
 )  # fmt: skip
 
@@ -335,7 +336,7 @@ def test_a_message_is_copied(open_page: Callable[..., Any], console: InBackgroun
 def test_a_file_is_downloaded(page: Any, tmp_path: Path) -> None:
     page.goto("topics/orders/messages?from=oldest&partition=0")
     with page.expect_download() as download:
-        page.get_by_role("link", name="CSV").click()
+        page.get_by_role("link", name="CSV", exact=True).click()
     download.value.save_as(tmp_path / "orders.csv")
     assert "Carol" in (tmp_path / "orders.csv").read_text()
 
