@@ -98,7 +98,7 @@ def merged(nodes: Iterable[Node], edges: Sequence[Edge]) -> tuple[list[Node], li
 def neighbourhood(
     nodes: Sequence[Node], edges: Sequence[Edge], chosen: Container[str], steps: int
 ) -> tuple[list[Node], list[Edge]]:
-    """Return what lies within some steps up and down the stream from the chosen nodes."""
+    """Return the nodes within some steps up and down the stream from the chosen ones, and their edges."""
     start = {node.id for node in nodes if node.id in chosen}
     found = set(start)
     for forward in (True, False):

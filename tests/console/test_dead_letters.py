@@ -43,8 +43,8 @@ def test_dead_letters_are_sent_back_once(broker: Broker, visitor: Visitor, names
     assert returned[0]["headers"] == [["own", "kept"]]
     assert [each["replayed"] for each in visitor.json(where)["letters"]] == [True, False, True]
     plan = visitor.submit(where, "/replay")
-    assert "1 messages more" in plan.text
-    assert "1 messages were sent back." in visitor.send(visitor.form(plan, "/replay")).text
+    assert "1 message more" in plan.text
+    assert "1 message was sent back." in visitor.send(visitor.form(plan, "/replay")).text
 
 
 def test_letters_are_shown_newest_first_by_reason_and_by_page(

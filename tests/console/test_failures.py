@@ -1,4 +1,4 @@
-"""Failures stay inside the frame, and a refused form keeps what was typed."""
+"""Failures stay inside the frame, and a refused form keeps its input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The heat map compares brokers topic by topic, and shows what is offline."""
+"""The heat map compares brokers topic by topic, and shows offline partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans refuse what cannot be done, and pages take what was typed."""
+"""Plans refuse impossible changes, and pages use every field of a form."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Observer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # What pages ask
+    # Questions of pages
 
     async def problems(self, user: User, audit_log: str | None = None) -> list[Problem]:
         """Return the problems visible to a user, worst first. Raises ClientError without any snapshot."""

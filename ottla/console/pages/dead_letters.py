@@ -85,8 +85,13 @@ class DeadLetters:
             sent = await visit.change(
                 "replay dead letters", state.name, send_back, keys, selection, planned.__contains__
             )
-            return visit.redirect(back, f"{sent} messages were sent back.")
-        changes = [Change(target, "", f"{count} messages more") for target, count in sorted(planned.items())]
+            return visit.redirect(
+                back, "1 message was sent back." if sent == 1 else f"{sent:,} messages were sent back."
+            )
+        changes = [
+            Change(target, "", "1 message more" if count == 1 else f"{count:,} messages more")
+            for target, count in sorted(planned.items())
+        ]
         warning = (
             "If this is interrupted, some may be sent twice. Letters that arrive from now on are not sent."
         )

@@ -56,7 +56,7 @@ async def home(visit: Visit) -> Page | Response:
 
 
 async def clusters(visit: Visit) -> Page | Response:
-    """List the clusters with what is known about their health; one that does not answer delays nobody."""
+    """List the clusters with their health. A cluster without an answer delays nobody."""
     sites = list(visit.app.sites.values())
     states = await asyncio.gather(*(_state(visit, each) for each in sites))
     found = [

@@ -210,7 +210,7 @@ def _body(schema: Schema) -> dict[str, Any]:
 
 
 def _check_text(registry: SchemaRegistry, subject: str, schema: Schema) -> None:
-    """Raises ClientError if the text is no schema. Of a new subject, a registry reads only what is registered."""
+    """Raises ClientError if the text is no schema. Registries look up new subjects without reading the text."""
     try:
         registry.request("POST", f"/subjects/{part(subject)}", _body(schema))
         return
