@@ -40,7 +40,7 @@ class TableRow:
 
 
 class TablesJob:
-    """What all commands need: the cluster, the warehouse and the tables file."""
+    """The cluster, the warehouse and the tables file of a command."""
 
     def __init__(self, client: Client, warehouse: str | None, tables_file: Path | None) -> None:
         require("tables")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -22,11 +23,13 @@ from ottla.table_settings import TableSettings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+log = logging.getLogger("ottla.spark")
+
 #: Steps of different topics at the same time.
 _THREADS = 4
 _DISCOVERY_SECONDS = 10.0
 _RETRY_SECONDS = 5.0
-#: A table is looked at more often than its target lag, because a commit takes time as well.
+#: The job checks a table more often than its target lag, because a commit takes time as well.
 _SHARE_OF_LAG = 0.5
 _TICK = 0.05
 
@@ -143,8 +146,12 @@ class TableJob:
             if step.rows:
                 task.maintenance.after_commit()
             task.failure = ""
-        except ClientError as error:
-            task.failure = f"Topic {settings.topic}: {error.message}"
+        except Exception as error:
+            if self._stopping.is_set():
+                return 0.0
+            reason = error.message if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
+            task.failure = f"Topic {settings.topic}: {reason}"
+            log.debug("The table job failed at topic %s.", settings.topic, exc_info=True)
             self._complain(task.failure)
             return time.monotonic() + _RETRY_SECONDS
         if step.behind or self.once:

@@ -1,4 +1,4 @@
-"""One topic becomes a table, step by step. Each step reads what is new and commits it with its offsets.
+"""One topic becomes a table, step by step. Each step reads new records and commits them with their offsets.
 
 The table's boundary is the only progress that is stored, so a driver that dies at any moment neither loses nor
 repeats a row. Dead letters are committed before the table: after a crash in between, the boundary of the dead letters
@@ -44,7 +44,7 @@ _WORTH_A_TASK = 20_000
 
 @dataclass
 class Step:
-    """Outcome of one step. `behind` is the number of offsets that are left for the next step."""
+    """Outcome of one step. `behind` is the number of offsets for the next steps."""
 
     rows: int = 0
     dead_letters: int = 0
@@ -207,7 +207,7 @@ class Materializer:
         names = frozenset().union(*(each.new_schemas for each in new))
         inferred = [each.inferred for each in new if each.inferred is not None]
         self._plan = None
-        # One type after the other: the first decides, and the others add what it lacks.
+        # One type after the other: the first decides, and the others add fields.
         plan = self._planner.plan(columns, names, inferred[0] if inferred else None)
         for each in inferred[1:]:
             more = self._planner.plan(plan.columns, (), each)

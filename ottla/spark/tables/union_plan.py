@@ -70,7 +70,7 @@ class TailPart:
     values: pa.Schema
 
     def read(self) -> Iterator[Rows]:
-        """Decode the records. Schemas that were registered since the plan are looked up here."""
+        """Decode the records. Asks the registry for schemas that are newer than the plan."""
         decoder = RowDecoder(self.plan)
         for batch in read_range(self.source, self.wanted):
             if not len(batch):
@@ -224,7 +224,7 @@ class UnionPlanner:
         return found
 
     def ends(self) -> dict[int, int]:
-        """Return the last stable offsets, or the past offsets that were asked for."""
+        """Return the last stable offsets, or the requested past offsets."""
         last = self._list(dict.fromkeys(self.topic().partitions, LATEST))
         if not self._wants_past():
             return last

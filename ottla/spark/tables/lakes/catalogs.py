@@ -51,7 +51,11 @@ class Lake:
         if settings.format == ICEBERG:
             from ottla.spark.tables.lakes.iceberg import IcebergTable
 
-            properties = {"write.target-file-size-bytes": str(settings.target_file_bytes)}
+            properties = {
+                "write.target-file-size-bytes": str(settings.target_file_bytes),
+                # Each commit adds a manifest, and readers open all of them.
+                "commit.manifest-merge.enabled": "true",
+            }
             catalog = self.catalog(settings.catalog)
             created: LakeTable | None = IcebergTable.create(catalog, identifier, columns, spec, properties)
             created = created or IcebergTable.load(catalog, identifier)

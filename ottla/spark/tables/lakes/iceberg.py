@@ -149,7 +149,7 @@ class IcebergTable:
         text = boundary.to_json()
 
         def change(transaction: Any) -> None:
-            with transaction.update_snapshot(snapshot_properties={PROPERTY: text}).fast_append() as update:
+            with transaction.update_snapshot(snapshot_properties={PROPERTY: text}).merge_append() as update:
                 for file in files:
                     update.append_data_file(file)
             transaction.set_properties({PROPERTY: text})
@@ -166,7 +166,7 @@ class IcebergTable:
                 # Suppress the warning that no row matches, which is normal.
                 with warnings.catch_warnings(action="ignore", category=UserWarning):
                     transaction.delete(expressions.In(KEY, change.keys.to_pylist()))
-            with transaction.update_snapshot(snapshot_properties={PROPERTY: text}).fast_append() as update:
+            with transaction.update_snapshot(snapshot_properties={PROPERTY: text}).merge_append() as update:
                 for file in files:
                     update.append_data_file(file)
             transaction.set_properties({PROPERTY: text})
@@ -249,10 +249,12 @@ class IcebergTable:
 
     def _paths(self) -> set[str]:
         """Return the data files, manifests and manifest lists of all snapshots."""
-        found = set()
+        found: set[str] = set()
         for snapshot in self._table.snapshots():
             found.add(snapshot.manifest_list)
             for manifest in snapshot.manifests(self._table.io):
+                if manifest.manifest_path in found:  # snapshots share most manifests
+                    continue
                 found.add(manifest.manifest_path)
                 entries = manifest.fetch_manifest_entry(self._table.io, discard_deleted=True)
                 found.update(entry.data_file.file_path for entry in entries)

@@ -1,4 +1,4 @@
-"""What the table job and readers need of a table, whatever its format."""
+"""Interface of tables in any format, for the table job and for readers."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class LakeTable(Protocol):
         ...
 
     def files(self, snapshot: int | None = None) -> list[DataFile]:
-        """Return the data files of a snapshot, by default of the one that was current when the table was loaded."""
+        """Return the data files of a snapshot. The default is the current snapshot at the last `refresh`."""
         ...
 
     def parquet_paths(self, snapshot: int | None = None) -> list[str] | None:

@@ -8,7 +8,7 @@ from ottla.spark.tables.lakes.catalogs import Lake
 from ottla.spark.tables.lakes.lake import Conflict
 from ottla.table_settings import TableSettings
 
-_SECONDS_BETWEEN_EXPIRIES = 300.0
+_SECONDS_BETWEEN_EXPIRIES = 3600.0
 
 
 class Maintenance:
