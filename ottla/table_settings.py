@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 PREFIX = "ottla.table."
 FORMAT, CATALOG, NAMESPACE = f"{PREFIX}format", f"{PREFIX}catalog", f"{PREFIX}namespace"
+NAME, DEAD_LETTER_NAME = f"{PREFIX}name", f"{PREFIX}dlq.name"
 MODE, WRITE_MODE, PARTITION_SPEC = f"{PREFIX}mode", f"{PREFIX}write.mode", f"{PREFIX}partition.spec"
 TARGET_LAG_MS = f"{PREFIX}target.lag.ms"
 SNAPSHOT_RETENTION_MS, SNAPSHOTS_KEPT = f"{PREFIX}snapshot.retention.ms", f"{PREFIX}snapshot.min.count"
@@ -26,6 +27,9 @@ WRITE_MODES = (APPEND, UPSERT)
 DEFAULTS = {
     CATALOG: "ottla",
     NAMESPACE: "default",
+    # Empty means the name of the topic, and the name of the table with ~dlq.
+    NAME: "",
+    DEAD_LETTER_NAME: "",
     MODE: KEY_VALUE,
     WRITE_MODE: APPEND,
     PARTITION_SPEC: "",
@@ -48,6 +52,9 @@ CATALOG_PATTERN = r"[A-Za-z0-9_-]+"
 CATALOG_EXPECTS = "a name of letters, digits, _ and -"
 NAMESPACE_PATTERN = r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*"
 NAMESPACE_EXPECTS = "names of letters, digits, _ and -, separated by dots"
+#: Catalogs have rules of their own, which forbid more.
+NAME_PATTERN = r"[^\s/\\]*"
+NAME_EXPECTS = "a name without blanks and slashes"
 
 SPEC_EXPECTS = "a list such as day(__timestamp), bucket(16, customer), region"
 _TIME_TRANSFORMS = ("year", "month", "day", "hour")
@@ -134,6 +141,8 @@ class TableSettings:
     format: str
     catalog: str = "ottla"
     namespace: str = "default"
+    name: str = ""
+    dead_letter_name: str = ""
     mode: str = KEY_VALUE
     write_mode: str = APPEND
     partition_spec: tuple[PartitionField, ...] = ()
@@ -145,11 +154,12 @@ class TableSettings:
 
     @property
     def identifier(self) -> tuple[str, ...]:
-        return (*self.namespace.split("."), self.topic)
+        return (*self.namespace.split("."), self.name or self.topic)
 
     @property
     def dead_letter_identifier(self) -> tuple[str, ...]:
-        return (*self.namespace.split("."), f"{self.topic}~dlq")
+        name = self.dead_letter_name or f"{self.name or self.topic}~dlq"
+        return (*self.namespace.split("."), name)
 
     @property
     def is_upsert(self) -> bool:
@@ -175,6 +185,8 @@ def parse_table_settings(topic: str, given: Mapping[str, str | None]) -> TableSe
     for name, pattern, expects in (
         (CATALOG, CATALOG_PATTERN, CATALOG_EXPECTS),
         (NAMESPACE, NAMESPACE_PATTERN, NAMESPACE_EXPECTS),
+        (NAME, NAME_PATTERN, NAME_EXPECTS),
+        (DEAD_LETTER_NAME, NAME_PATTERN, NAME_EXPECTS),
     ):
         if re.fullmatch(pattern, values[name]) is None:
             raise _invalid(topic, name, values[name], f"it must be {expects}")
@@ -189,6 +201,8 @@ def parse_table_settings(topic: str, given: Mapping[str, str | None]) -> TableSe
         values[FORMAT],
         values[CATALOG],
         values[NAMESPACE],
+        values[NAME],
+        values[DEAD_LETTER_NAME],
         values[MODE],
         values[WRITE_MODE],
         spec,

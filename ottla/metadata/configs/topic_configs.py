@@ -56,6 +56,7 @@ TOPIC_ID = Pattern(r"|[A-Za-z0-9_-]{22}", "a topic id as kafka-topics shows it")
 
 # Topics as tables: see docs/reference/tables.md.
 TABLE_CATALOG = Pattern(tables.CATALOG_PATTERN, tables.CATALOG_EXPECTS)
+TABLE_NAME = Pattern(tables.NAME_PATTERN, tables.NAME_EXPECTS)
 TABLE_NAMESPACE = Pattern(tables.NAMESPACE_PATTERN, tables.NAMESPACE_EXPECTS)
 
 SEGMENT_BYTES = Range(1048576, once_low=14)
@@ -102,6 +103,8 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = config_table([
         (tables.FORMAT,                STRING, OneOf(tables.FORMATS), "The format of the table that the topic is written to; unset means that the topic is no table."),
         (tables.CATALOG,               STRING, TABLE_CATALOG,         "The name of the table's catalog, whose properties the table job knows."),
         (tables.NAMESPACE,             STRING, TABLE_NAMESPACE,       "The namespace of the table in its catalog."),
+        (tables.NAME,                  STRING, TABLE_NAME,            "The name of the table; empty for the name of the topic."),
+        (tables.DEAD_LETTER_NAME,      STRING, TABLE_NAME,            "The name of the table of records that do not fit; empty for the name of the table with ~dlq."),
         (tables.MODE,                  STRING, OneOf(tables.MODES),   "The columns of the table: the value as bytes, by the schema of each record, by the latest schema, or inferred from JSON."),
         (tables.WRITE_MODE,            STRING, OneOf(tables.WRITE_MODES), "Whether the table has a row for each record, or the latest row of each key."),
         (tables.PARTITION_SPEC,        STRING, PartitionSpec(),       "The partitions of a new table, such as day(__timestamp), bucket(16, customer)."),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -90,28 +89,28 @@ def test_a_job_that_is_killed_writes_every_record_once(
     tables = Tables(spark, fresh_ottla_broker, tmp_path / "lake")
     topic = tables.topic("killed", partitions=2, format=format, mode="json", target_lag_ms="200")
     tables.put(topic, b'{"n": 0}')
-    tables.run(topic)
-    shutil.rmtree(tmp_path / "lake")  # the table begins again, with a topic that the reader knows
     feed = Feed(fresh_ottla_broker, "killed")
     chance = random.Random(SEED)
     log = tmp_path / "job.log"
     looks = commits = 0
-    for _ in range(KILLS):
-        job = JobProcess(fresh_ottla_broker, tmp_path / "lake", log)
-        try:
-            before = committed(tables, topic)
-            deadline = time.monotonic() + 240
-            while committed(tables, topic) == before and time.monotonic() < deadline:
-                assert job.is_running, log.read_text()
-                time.sleep(0.5)
-            assert committed(tables, topic) > before, log.read_text()
-            time.sleep(chance.uniform(0, 3))
+    try:
+        for _ in range(KILLS):
+            job = JobProcess(fresh_ottla_broker, tmp_path / "lake", log)
+            try:
+                before = committed(tables, topic)
+                deadline = time.monotonic() + 240
+                while committed(tables, topic) == before and time.monotonic() < deadline:
+                    assert job.is_running, log.read_text()
+                    time.sleep(0.5)
+                assert committed(tables, topic) > before, log.read_text()
+                time.sleep(chance.uniform(0, 3))
+                looks += look(tables, topic)
+                commits += 1
+            finally:
+                job.kill()
             looks += look(tables, topic)
-            commits += 1
-        finally:
-            job.kill()
-        looks += look(tables, topic)
-    feed.stop()
+    finally:
+        feed.stop()
     tables.run(topic)
     assert tables.complaints == []
     places = Counter((row["__partition"], row["__offset"]) for row in tables.rows(topic))

@@ -88,7 +88,7 @@ def test_a_table_in_a_rest_catalog(
 
     tables = Tables(spark, registry_broker, tmp_path / "lake")
     tables.lake = replace(Lake(str(tmp_path)), catalogs={"weed": catalog})
-    topic = tables.topic("far-away", format="iceberg", mode="json", catalog="weed")
+    topic = tables.topic("far-away", format="iceberg", mode="json", catalog="weed", dlq_name="far-away-dlq")
     tables.put(topic, {"n": 1}, {"n": 2}, b"bad")
     assert tables.run(topic) == {topic: 2}, tables.complaints
     found = load_catalog("weed", **catalog).load_table(("default", topic)).scan().to_arrow()

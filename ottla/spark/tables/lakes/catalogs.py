@@ -40,7 +40,7 @@ class Lake:
         with _packages("deltalake"):
             from ottla.spark.tables.lakes.delta_table import DeltaLakeTable
         return DeltaLakeTable.load(
-            self._uri(identifier), ".".join(identifier), identifier[-1], self._storage(settings)
+            self._uri(identifier), ".".join(identifier), settings.topic, self._storage(settings)
         )
 
     def create(
@@ -66,7 +66,7 @@ class Lake:
         names = [each.column for each in spec]
         uri, storage = self._uri(identifier), self._storage(settings)
         return DeltaLakeTable.create(
-            uri, ".".join(identifier), identifier[-1], topic_id, columns, names, storage
+            uri, ".".join(identifier), settings.topic, topic_id, columns, names, storage
         )
 
     def drop(self, settings: TableSettings) -> list[str]:
