@@ -63,6 +63,13 @@ CLIENT_COMMANDS = {
     ("backup",): ("/tmp/no-such-backup",),
     ("restore",): ("/tmp/no-such-backup",),
     ("export",): (),
+    ("tables", "run"): (),
+    ("tables", "list"): (),
+    ("tables", "describe"): ("t",),
+    ("tables", "backfill"): ("t", "--yes"),
+    ("tables", "expire"): ("t",),
+    ("tables", "compact"): ("t",),
+    ("tables", "drop"): ("t", "--yes"),
 }
 
 

@@ -86,7 +86,7 @@ def _properties(path: Path, data: bytes) -> TablesFile:
 def topic_tables(cluster: Cluster, file: TablesFile | None = None) -> tuple[list[TableSettings], list[str]]:
     """Return the settings of all table topics, and a sentence for each topic with invalid settings."""
     given: dict[str, Mapping[str, str | None]] = dict(file.topics if file is not None else {})
-    topics = cluster.retrying(lambda: cluster.topics())
+    topics = cluster.topics()
     names = [name for name, topic in sorted(topics.items()) if not topic.is_internal]
     resources = [Resource("topic", name) for name in names]
     if resources:
@@ -114,7 +114,7 @@ def topic_tables(cluster: Cluster, file: TablesFile | None = None) -> tuple[list
 def table_of(cluster: Cluster, topic: str, file: TablesFile | None = None) -> TableSettings:
     """Return the settings of one table topic. Raises ClientError if the topic is no table."""
     given: dict[str, str | None] = {}
-    if topic in cluster.retrying(lambda: cluster.topics([topic])):
+    if topic in cluster.topics([topic]):
         resource = Resource("topic", topic)
         entries = describe_many(cluster, [resource], synonyms=False)[resource]
         given = {each.name: each.value for each in entries if each.name.startswith(PREFIX)}
