@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3000)]
+
+
+@pytest.fixture(scope="module")
+def reader() -> Iterator[SparkSession]:
+    """A session without the time limit of tests with the shared one."""
+    from ottla.spark import session
+
+    found = session("tests", master="local[2]", config={"spark.driver.memory": "1g"})
+    yield found
+    found.stop()
+
 
 KILLS = int(os.environ.get("OTTLA_TABLE_KILLS", "5"))
 SEED = int(os.environ.get("OTTLA_TABLE_SEED", "1"))
@@ -84,9 +96,9 @@ class Feed:
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_job_that_is_killed_writes_every_record_once(
-    spark: SparkSession, fresh_ottla_broker: Broker, tmp_path: Path, format: str
+    reader: SparkSession, fresh_ottla_broker: Broker, tmp_path: Path, format: str
 ) -> None:
-    tables = Tables(spark, fresh_ottla_broker, tmp_path / "lake")
+    tables = Tables(reader, fresh_ottla_broker, tmp_path / "lake")
     topic = tables.topic("killed", partitions=2, format=format, mode="json", target_lag_ms="200")
     tables.put(topic, b'{"n": 0}')
     feed = Feed(fresh_ottla_broker, "killed")
