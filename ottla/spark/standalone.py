@@ -58,19 +58,33 @@ class StandaloneCluster:
     def worker_pids(self) -> list[int]:
         return [process.pid for name, process in self._processes.items() if name != "master"]
 
+    @property
+    def master_pid(self) -> int:
+        return self._processes["master"].pid
+
+    def start_master(self) -> None:
+        """Start the master, or start it again after its end. Workers find it by its port."""
+        before = self._processes.get("master")
+        if before is not None:
+            before.wait()
+        ports = ["--port", str(self._port), "--webui-port", str(self._web_port)]
+        self._launch("master", _MASTER, ports)
+
+    def wait_for_workers(self, seconds: float = 60) -> None:
+        deadline = time.monotonic() + seconds
+        while self._alive_workers() < self._count:
+            self._check(deadline, seconds)
+            time.sleep(0.1)
+
     def start(self, seconds: float = 60) -> Self:
         """Start the cluster and wait until all workers have registered with the master."""
-        ports = ["--port", str(self._port), "--webui-port", str(self._web_port)]
-        deadline = time.monotonic() + seconds
         try:
-            self._launch("master", _MASTER, ports)
+            self.start_master()
             for number in range(1, self._count + 1):
                 name = f"worker-{number}"
                 work = ["--work-dir", str(self.directory / name)]
                 self._launch(name, _WORKER, [*self._worker_options, *work, self.url])
-            while self._alive_workers() < self._count:
-                self._check(deadline, seconds)
-                time.sleep(0.1)
+            self.wait_for_workers(seconds)
         except BaseException:
             self.stop()
             raise

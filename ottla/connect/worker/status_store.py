@@ -26,6 +26,10 @@ _START_SECONDS = 60.0
 _STOP_SECONDS = 5.0
 
 
+#: A value, and whether it may still be written.
+_Write = tuple[bytes | None, Callable[[], bool] | None]
+
+
 class StatusStore(Protocol):
     def start(self) -> None: ...
 
@@ -102,10 +106,22 @@ class KafkaStatusStore(_Base):
             lambda key, value, _offset: self._apply(key, value),
         )
         self._backoff = worker.client_settings.retry_backoff
-        self._waiting: dict[bytes, tuple[bytes | None, Callable[[], bool] | None]] = {}
+        self._waiting: dict[bytes, _Write] = {}
+        self._writing: dict[bytes, _Write] = {}
+        #: True after a failed write. Then this worker shows what it could not write.
+        self._is_cut_off = False
         self._changed = threading.Condition()
         self._deadline: float | None = None
         self._writer = threading.Thread(target=self._run, name="connect-status", daemon=True)
+
+    def state(self) -> StatusState:
+        found = super().state()
+        with self._changed:
+            unwritten = {**self._writing, **self._waiting} if self._is_cut_off else {}
+        for key, (value, is_allowed) in unwritten.items():
+            if is_allowed is None or is_allowed():
+                found.apply(key, value)
+        return found
 
     def start(self) -> None:
         self._storage.start(_START_SECONDS)
@@ -134,15 +150,19 @@ class KafkaStatusStore(_Base):
                     return
                 key = next(iter(self._waiting))
                 value, is_allowed = self._waiting.pop(key)
+                self._writing = {key: (value, is_allowed)}
             if is_allowed is not None:
                 with self._lock:
                     if not is_allowed():
+                        self._writing = {}
                         continue
             try:
                 self._storage.write(key, value, _WRITE_SECONDS if self._deadline is None else _STOP_SECONDS)
+                self._writing, self._is_cut_off = {}, False
             except ClientError as error:
                 _log.warning("A status could not be written: %s", error)
                 with self._changed:
+                    self._is_cut_off, self._writing = True, {}
                     self._waiting.setdefault(key, (value, is_allowed))
                     if self._deadline is not None and time.monotonic() > self._deadline:
                         return

@@ -88,6 +88,7 @@ def fixed_partitions(checkpoint: str, wanted: int) -> int:
         with files.open_input_stream(path) as stream:
             content = stream.read()
     except FileNotFoundError:
+        _refuse_sparks_state(files, folder)
         files.create_dir(folder, recursive=True)
         temporary = f"{path}.{uuid.uuid4().hex}.tmp"
         with files.open_output_stream(temporary) as stream:
@@ -100,6 +101,18 @@ def fixed_partitions(checkpoint: str, wanted: int) -> int:
             "Restore the file, or start the query with a new checkpoint."
         )
     return int(content)
+
+
+def _refuse_sparks_state(files: Any, folder: str) -> None:
+    """Refuse to begin with empty state where Spark has kept the state of the same query."""
+    from pyarrow import fs
+
+    checkpoint = folder.removesuffix(f"/{FOLDER}")
+    if files.get_file_info(f"{checkpoint}/state").type is fs.FileType.Directory:
+        raise StateError(
+            f"The checkpoint {checkpoint} is of an earlier version, which kept this query's state in Spark. "
+            "Drop the table and create it again, or start the query with a new checkpoint."
+        )
 
 
 def _root() -> Path:

@@ -239,6 +239,9 @@ class _Planner:
             return "HAVING"
         if select.window is not None and select.window.kind == "SESSION":
             return "SESSION windows"
+        if select.window is not None and select.window.grace_ms is not None:
+            # Spark compares late records with the latest time of earlier batches only.
+            return "GRACE PERIOD"
         for item in select.items:
             for node in () if item.expression is None else item.expression.find_all(exp.Anonymous):
                 if functions.is_aggregate(str(node.this).upper()):
