@@ -11,7 +11,7 @@ from ottla.broker.fetch.delayed_fetch import DelayedFetch, PartitionReader
 from ottla.broker.fetch.fetch_sessions import TOPIC_IDS, FetchPlan, FetchTarget
 from ottla.broker.network.request_context import PendingResponse, RequestContext
 from ottla.broker.network.slow_lane import SLICE, Work
-from ottla.broker.remote_log.remote_reads import RemoteRecords, read_remote
+from ottla.broker.remote_log.remote_reads import RemoteRecords, read_remote, retrieve
 from ottla.broker.requests.leaders import LeaderHints
 from ottla.broker.security.authorization import ConnectionRights
 from ottla.cluster.partitions.partition import Partition
@@ -303,7 +303,7 @@ class ConsumerFetch(DelayedFetch):
                     manager, partition, target.fetch_offset, max_bytes, with_aborted=self._committed_only
                 )
             )
-            task.add_done_callback(_retrieve)
+            task.add_done_callback(retrieve)
         if task is None or not task.done():
             self._waits_for_remote = self._look_for_cold
             return answer
@@ -413,9 +413,3 @@ class ConsumerFetch(DelayedFetch):
             self._broker.fetch_sessions.close(session)
             session = None
         return FetchResponse(session_id=session.id if session else 0, throttle_time_ms=wait)
-
-
-def _retrieve(task: asyncio.Task[RemoteRecords]) -> None:
-    """Retrieve the error of a read whose client may have left."""
-    if not task.cancelled():
-        task.exception()

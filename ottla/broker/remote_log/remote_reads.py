@@ -69,6 +69,12 @@ async def read_remote(
     return await _read_local(partition, max_bytes)
 
 
+def retrieve(task: asyncio.Task[RemoteRecords]) -> None:
+    """Retrieve the error of a read whose client may have left."""
+    if not task.cancelled():
+        task.exception()
+
+
 async def _read_local(partition: Partition, max_bytes: int) -> RemoteRecords:
     log = partition.log
     region = log.read(log.local_start_offset, max_bytes, upto=partition.last_stable_offset, min_one=True)

@@ -9,6 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.broker.fetch.delayed_fetch import PartitionReader
+from ottla.broker.remote_log.remote_reads import (
+    RemoteRecords,
+    read_remote,
+    remote_offset_for_timestamp,
+    retrieve,
+)
 from ottla.broker.share.dead_letters import AT_ONCE, DeadLetterWriter, dead_letter_topic
 from ottla.broker.share.state_persister import WRITE, StatePersister
 from ottla.coordinator.share.share_coordinator import UNINITIALIZED, ShareKey, state_batches
@@ -24,7 +30,7 @@ from ottla.coordinator.share.share_partition import (
     Undelivered,
 )
 from ottla.log.batch import BatchScan
-from ottla.log.files.descriptors import EMPTY_REGION, FileRegion
+from ottla.log.files.descriptors import EMPTY_REGION, FileRegion, in_memory
 from ottla.metadata.configs.config_defs import Value
 from ottla.metadata.configs.group_configs import (
     AUTO_OFFSET_RESET,
@@ -71,9 +77,12 @@ async def first_offset(broker: Broker, group_id: str, partition: Partition) -> i
     if reset == "earliest":
         return log.log_start_offset
     if isinstance(reset, int):
-        found = await asyncio.to_thread(
-            log.offset_for_timestamp, broker.now_ms() - reset, partition.high_watermark
-        )
+        since, upto = broker.now_ms() - reset, partition.high_watermark
+        found = None
+        if broker.remote_log is not None and log.is_tiered:
+            found = await remote_offset_for_timestamp(broker.remote_log, partition, since, upto)
+        if found is None:
+            found = await asyncio.to_thread(log.offset_for_timestamp, since, upto)
         if found is not None:
             return found[0]
     return partition.high_watermark
@@ -140,6 +149,8 @@ class LiveSharePartition:
         self._burying: asyncio.Task[None] | None = None
         self._ended = False
         self._handed_over = False
+        # Offset and read of the next records, while they are in remote storage only.
+        self._remote: tuple[int, asyncio.Task[RemoteRecords]] | None = None
         if found.start_offset == UNINITIALIZED:
             self.share = SharePartition(first_offset)
         else:
@@ -160,6 +171,33 @@ class LiveSharePartition:
             return False
         return reader.is_cold(self.partition, self.share.next_offset, _MOST_BYTES)
 
+    def remote_read(self) -> asyncio.Task[RemoteRecords] | None:
+        """Return the read of the next records if they are in remote storage only, else None."""
+        manager, log, offset = self._broker.remote_log, self.partition.log, self.share.next_offset
+        if manager is None or not log.log_start_offset <= offset < log.local_start_offset:
+            self._remote = None
+            return None
+        if self._remote is None or self._remote[0] != offset:
+            read = read_remote(manager, self.partition, offset, _MOST_BYTES, with_aborted=True)
+            task = self._broker.loop.create_task(read)
+            task.add_done_callback(retrieve)
+            self._remote = offset, task
+        return self._remote[1]
+
+    def _read(
+        self, reader: PartitionReader, offset: int, upto: int, *, committed_only: bool
+    ) -> tuple[FileRegion, list[AbortedTransaction]]:
+        task = self.remote_read()
+        if task is None:
+            region = reader.read(self.partition, offset, _MOST_BYTES, upto=upto)
+            return region, self.partition.log.aborted_transactions(offset, region) if committed_only else []
+        if not task.done():
+            return EMPTY_REGION, []
+        self._remote = None
+        found = task.result()
+        reader.take(len(found.data))
+        return in_memory(found.data), found.aborted if committed_only else []
+
     def hand_out(
         self, member_id: str, reader: PartitionReader, most: int, *, batch_size: int, strict: bool
     ) -> Handed:
@@ -171,8 +209,7 @@ class LiveSharePartition:
         first = share.next_offset
         if most <= 0 or first >= upto:
             return Handed(EMPTY_REGION, [])
-        region = reader.read(self.partition, first, _MOST_BYTES, upto=upto)
-        aborted = log.aborted_transactions(first, region) if committed_only else []
+        region, aborted = self._read(reader, first, upto, committed_only=committed_only)
         wanted = Acquisition(
             member_id,
             most,

@@ -7,9 +7,11 @@ import asyncio
 from ottla.broker.broker import Broker
 from ottla.broker.fetch.delayed_fetch import DelayedFetch, PartitionReader
 from ottla.broker.network.request_context import PendingResponse, RequestContext
+from ottla.broker.remote_log.remote_reads import RemoteRecords
 from ottla.broker.requests.leaders import LeaderHints
 from ottla.broker.share.live_share_partition import LiveSharePartition
 from ottla.broker.share.share_sessions import FINAL_EPOCH, Outcomes, SharedPartition, ShareSession, may_read
+from ottla.log.cold_reads import read_cold
 from ottla.protocol.codec import Response
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.share_fetch import (
@@ -41,6 +43,7 @@ class ShareFetch(DelayedFetch):
         "_max_bytes",
         "_member_id",
         "_options",
+        "_remote",
         "_served",
         "_session",
         "_unread",
@@ -68,6 +71,7 @@ class ShareFetch(DelayedFetch):
         self._loading: set[asyncio.Future[LiveSharePartition]] = set()
         self._live: dict[LiveSharePartition, None] = {}
         self._served: list[SharedPartition] = []
+        self._remote: list[asyncio.Task[RemoteRecords]] = []  # reads to wait for
         self._failed = False
         self._lock_ms = broker.config.get_int("group.share.record.lock.duration.ms")
         self._hints = LeaderHints(broker, context.listener)
@@ -95,11 +99,36 @@ class ShareFetch(DelayedFetch):
         is_satisfied = self._failed or self._served or self._acknowledged or not self._session.partitions
         return bool(is_satisfied)
 
+    @property
+    def waits_for_disk(self) -> bool:
+        return bool(self._remote) or bool(self._reader.cold)
+
+    def read_from_disk(self) -> None:
+        if not self._remote:
+            super().read_from_disk()
+            return
+        self._is_reading = True
+        reading = self._purgatory.loop.create_task(self._read_remote_and_cold())
+        reading.add_done_callback(self.on_read)
+
+    async def _read_remote_and_cold(self) -> None:
+        remote, self._remote = self._remote, []
+        if self._reader.cold:
+            await asyncio.to_thread(read_cold, self._reader.cold)
+        await asyncio.wait(remote, timeout=self._broker.config.get_int("remote.fetch.max.wait.ms") / 1000)
+
     def _look_for_cold(self) -> None:
         """Look before any record is acquired: acquired records must be in the response."""
+        self._remote = []
         for topic_id, index in self._session.partitions:
             live = self._broker.sharing.partitions.known(self._group_id, topic_id, index)
-            if live is not None and live.is_cold(self._reader):
+            if live is None:
+                continue
+            remote = live.remote_read()
+            if remote is not None:
+                if not remote.done():
+                    self._remote.append(remote)
+            elif live.is_cold(self._reader):
                 self._reader.left -= self._reader.cold[-1].size
                 if self._reader.left <= 0:
                     break

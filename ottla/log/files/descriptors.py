@@ -95,6 +95,17 @@ class SegmentFile:
             os.close(self.fd)
 
 
+def in_memory(data: bytes) -> FileRegion:
+    """Return a region of a file without a name, for data that did not come from a segment here."""
+    fd = os.memfd_create("remote-records", os.MFD_CLOEXEC)
+    file = SegmentFile.__new__(SegmentFile)
+    file.fd, file.path = fd, ""
+    done = 0
+    while done < len(data):
+        done += os.write(fd, data[done:])
+    return FileRegion(file, 0, len(data))
+
+
 class FileRegion:
     """`size` bytes of a segment from `position`, starting at a batch; the last batch may be incomplete."""
 

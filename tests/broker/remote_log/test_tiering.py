@@ -7,7 +7,8 @@ import uuid
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, ShareConsumer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from ottla.protocol.messages.fetch import (
     FetchPartition,
@@ -215,8 +216,6 @@ def test_retention_deletes_remote_segments(broker: Broker, client: WireClient, r
 
 
 def test_deleted_records_are_gone_on_both_sides(broker: Broker, client: WireClient, remote: Path) -> None:
-    from confluent_kafka.admin import AdminClient
-
     topic = filled(broker)
     eventually(lambda: only_active_is_local(broker, topic))
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
@@ -256,3 +255,27 @@ def test_errors_are_kafkas(broker: Broker) -> None:
         with pytest.raises(Refused, match=message):
             broker.create_topic("refused", 1, {"remote.storage.enable": "true", **config})
     assert KafkaError
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_share_consumers_read_across_the_boundary(broker: Broker, topic: str, isolation: str) -> None:
+    group = f"share-{isolation}"
+    settings = {"share.auto.offset.reset": "earliest", "share.isolation.level": isolation}
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in settings.items()
+    ]
+    resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(20)
+    consumer = ShareConsumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
+    consumer.subscribe([topic])
+    found: list[bytes] = []
+    deadline = time.monotonic() + 40
+    try:
+        while len(set(found)) < COUNT and time.monotonic() < deadline:
+            found += [message.value() for message in consumer.poll(1.0) if message.error() is None]
+    finally:
+        consumer.close()
+    assert sorted(found) == sorted(b"value %d" % number for number in range(COUNT))
