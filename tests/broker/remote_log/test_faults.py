@@ -10,6 +10,7 @@ import pytest
 
 from ottla.broker.lifecycle.server import StartupError
 from ottla.testing import Broker
+from tests.broker.storage.test_log_dir_moves import move, places
 from tests.wire_client import WireClient
 
 from .conftest import TOPIC_CONFIG, eventually, log_of, tiered_config
@@ -178,3 +179,37 @@ def test_without_copies_remote_records_are_still_read(remote: Path) -> None:
         more = [(number, b"value %d" % number) for number in range(COUNT, COUNT + 100)]
         assert consume(broker, topic, COUNT + 100) == EXPECTED + more
         assert log.copied_upto == copied
+
+
+def test_a_tiered_log_moves_to_another_disk(tmp_path: Path, remote: Path) -> None:
+    disks = {"log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
+    with (
+        Broker(config=tiered_config(remote) | disks, data=tmp_path / "a") as broker,
+        WireClient(broker.bootstrap_servers) as client,
+    ):
+        topic = filled(broker)
+        eventually(lambda: only_active_is_local(broker, topic))
+        local = log_of(broker, topic).local_start_offset
+        [here] = places(client, topic)
+        there = tmp_path / ("b" if here == "a" else "a")
+        assert not move(client, there, topic)
+        eventually(lambda: places(client, topic) == {there.name: False})
+        log = log_of(broker, topic)
+        assert log.path.parent == there
+        assert (log.log_start_offset, log.local_start_offset) == (0, local)
+        assert consume(broker, topic, COUNT) == EXPECTED
+        broker.restart()
+        assert log_of(broker, topic).log_start_offset == 0
+        assert consume(broker, topic, COUNT) == EXPECTED
+
+
+def test_a_log_start_that_was_not_noted_is_found_again(tmp_path: Path, remote: Path) -> None:
+    config = tiered_config(remote)
+    with Broker(data=tmp_path / "data", config=config) as broker:
+        topic = filled(broker)
+        eventually(lambda: only_active_is_local(broker, topic))
+        broker._run(_delete(broker, topic, 100))
+    (tmp_path / "data" / "log-start-offset-checkpoint").unlink()
+    with Broker(data=tmp_path / "data", config=config) as broker:
+        assert log_of(broker, topic).log_start_offset == 100
+        assert consume(broker, topic, COUNT - 100, offset=100) == EXPECTED[100:]
