@@ -200,7 +200,7 @@ class Broker:
             self.node_id, self.replicas, self.image, peers, create_topic, self.now_ms
         )
         self.remote_log = RemoteLogManager(
-            self.config, self.replicas, self.image, metadata, storage, self.now_ms
+            self.config, self.replicas, self.image, self.store, metadata, storage, self.now_ms
         )
         self.replicas.fetchers.rebuilt_state = self.remote_log.rebuilt_state
         self.remote_log.start()

@@ -50,6 +50,7 @@ class LogConfig:
     min_insync_replicas: int = 1
     remote_storage_enable: bool = False
     remote_log_copy_disable: bool = False
+    remote_log_delete_on_disable: bool = False
     local_retention_ms: int = -2
     local_retention_bytes: int = -2
     ottla_mirror_link: str = ""

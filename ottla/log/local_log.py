@@ -153,8 +153,9 @@ class LocalLog:
         self._mirrored_end = mirrored_end(config.ottla_mirror_promoted, self.partition)
         self.jitter_ms = random.randrange(config.segment_jitter_ms) if config.segment_jitter_ms > 0 else 0
         self.active.configure(config, self.jitter_ms)
-        if not self.is_tiered and self.log_start_offset < self.segments.base_offset:
-            # Tiered storage was disabled for the topic: records that only remote storage has are gone.
+        gave_up = config.remote_log_delete_on_disable and not config.remote_storage_enable
+        if gave_up and self.log_start_offset < self.segments.base_offset:
+            # Tiered storage was disabled for the topic: records that only remote storage has are deleted.
             self._start_at(self.segments.base_offset)
 
     @property
@@ -450,8 +451,8 @@ class LocalLog:
             self._delete_first(count, now_ms)
         except OSError as error:
             raise storage_error(f"cannot delete old segments of {self.path}", error) from error
-        keeps_remote = self.is_tiered and (self._config.copies_segments or not count)
-        if self.segments.base_offset > self.log_start_offset and not keeps_remote:
+        is_copied = self.is_tiered and self._config.copies_segments
+        if count and not is_copied and self.segments.base_offset > self.log_start_offset:
             self._start_at(self.segments.base_offset)
         return count
 

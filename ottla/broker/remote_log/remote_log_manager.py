@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ottla.broker.remote_log.metadata_log import RemoteMetadataLog
+from ottla.broker.remote_log.orphans import gave_up_remote_records, is_orphaned
 from ottla.broker.remote_log.segment_upload import UploadError, describe_segment, producers_at, verified_copy
 from ottla.cluster.background_tasks import start_task
 from ottla.cluster.partitions.partition import Partition
@@ -30,6 +31,7 @@ from ottla.log.remote.storage import RemoteStorage, RemoteStorageError
 from ottla.log.segments.segment import LogSegment
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.stores.store import NodeStore, StoreError
 from ottla.protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
@@ -42,8 +44,8 @@ DELETING, DELETED = SegmentState.DELETE_SEGMENT_STARTED, SegmentState.DELETE_SEG
 # A topic that this broker has never seen may be new. After this time it has certainly been deleted.
 _UNKNOWN_TOPIC_MS = 10 * 60 * 1000
 
-# Errors of the store, of the metadata topic, and of other brokers: the next round tries again.
-PASSING = (RemoteStorageError, RemoteSegmentError, UploadError, KafkaError, OSError)
+# Errors of the stores, of the metadata topic, and of other brokers: the next round tries again.
+PASSING = (RemoteStorageError, RemoteSegmentError, UploadError, KafkaError, StoreError, OSError)
 
 
 class RebuiltState(NamedTuple):
@@ -62,6 +64,7 @@ class RemoteLogManager:
         config: BrokerConfig,
         replicas: Replicas,
         image: ClusterImage,
+        store: NodeStore,
         metadata: RemoteMetadataLog,
         storage: RemoteStorage,
         now_ms: Callable[[], int],
@@ -69,6 +72,7 @@ class RemoteLogManager:
         self._broker_id = config.broker_id
         self._replicas = replicas
         self._image = image
+        self._store = store
         self.metadata = metadata
         self.storage = storage
         self._now_ms = now_ms
@@ -263,17 +267,19 @@ class RemoteLogManager:
                 await self._delete(segment)
 
     def _is_orphaned(self, name: TopicIdPartition) -> bool:
-        """Return True for segments of a deleted topic, or one without tiered storage, for this broker to delete."""
+        """Return True for segments that this broker probably has to delete: their topic is gone, or gave them up."""
         if not self.metadata.owns(name) or not self._replicas.leads_for_certain:
             return False
         topic = self._image.topics_by_id.get(name.topic_id)
         if topic is not None:
-            return topic.configs.get("remote.storage.enable", "false").strip().lower() != "true"
+            return gave_up_remote_records(topic.configs)
         newest = max(each.event_timestamp_ms for each in self.metadata.segments(name))
         return name.topic_id in self._seen_topics or self._now_ms() - newest > _UNKNOWN_TOPIC_MS
 
     async def _delete_all(self, name: TopicIdPartition) -> None:
         try:
+            if not await is_orphaned(self._store, name):
+                return
             segments = list(self.metadata.segments(name))
             for segment in segments:
                 await self._delete(segment)

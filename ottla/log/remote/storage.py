@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import uuid
 from contextlib import suppress
 from datetime import timedelta
@@ -14,6 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 from ottla.log.files.checkpoint import sync_path
 
 _COPY_BYTES = 8 * 1024 * 1024
+_SECRET = re.compile("secret|token|access_?key|account_?key|sas_|password|credential", re.IGNORECASE)
 # Indexes and manifests are read whole, log segments in smaller ranges.
 _RANGE_BYTES = 15 * 1024 * 1024
 # The next round tries again; clients do not wait longer for a read either.
@@ -65,6 +67,11 @@ def open_storage(uri: str) -> RemoteStorage:
             f"{parts.scheme}:// needs obstore: install it with `pip install 'ottla[tiered]'`"
         ) from None
     options = dict(parse_qsl(parts.query))
+    if secret := next((name for name in options if _SECRET.search(name)), None):
+        # Every client with the right to describe the broker's settings sees the URI.
+        raise RemoteStorageError(
+            f"{bare} cannot be used with {secret}: give credentials in the broker's environment"
+        )
     client_options: Any = {"timeout": "60s", "connect_timeout": "10s"}
     if options.get("endpoint", "").startswith("http://"):
         client_options["allow_http"] = True

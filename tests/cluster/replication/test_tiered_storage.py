@@ -15,6 +15,12 @@ from ottla.protocol.messages.fetch import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from ottla.protocol.messages.replicas import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ottla.testing import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -130,6 +136,25 @@ def test_another_leader_goes_on(cluster: Cluster, remote: Path) -> None:
         cluster.restart(broker_id)
         cluster.wait_for_isr("handed-over", {0, 1, 2})
     assert consume(cluster, "handed-over", 2 * COUNT) == expected
+
+
+def test_a_new_replica_starts_above_the_remote_records(cluster: Cluster) -> None:
+    cluster.create_topic("reassigned", replication_factor=1, config=TOPIC_CONFIG)
+    produce(cluster, "reassigned", 0, COUNT)
+    tiered(cluster, "reassigned", COUNT)
+    first = cluster.leader("reassigned")
+    for replicas in ([first, (first + 1) % 3], [(first + 1) % 3]):
+        asked = ReassignablePartition(partition_index=0, replicas=replicas)
+        request = AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic(name="reassigned", partitions=[asked])], timeout_ms=30_000
+        )
+        cluster.ask(request, AlterPartitionReassignmentsResponse, broker=cluster.controller())
+        cluster.wait_for_isr("reassigned", replicas)
+    assert cluster.wait_for_leader("reassigned", other_than=first) == (first + 1) % 3
+    produce(cluster, "reassigned", COUNT, COUNT)
+    assert offset_of(cluster, "reassigned", -2) == 0
+    assert consume(cluster, "reassigned", 2 * COUNT) == [b"value %d" % number for number in range(2 * COUNT)]
+    assert local_starts(cluster, "reassigned")[(first + 1) % 3] > COUNT - 100
 
 
 @pytest.mark.slow

@@ -113,7 +113,14 @@ def test_a_uri_that_cannot_be_used_is_refused(uri):
 
 
 def test_the_name_of_a_store_has_no_options():
-    storage = open_storage(
-        "s3://bucket/prefix?access_key_id=k&secret_access_key=hidden&region=x&endpoint=http://127.0.0.1:1"
-    )
+    storage = open_storage("s3://bucket/prefix?region=x&endpoint=http://127.0.0.1:1")
     assert str(storage) == "s3://bucket/prefix"
+
+
+@pytest.mark.parametrize("option", ["aws_secret_access_key", "access_key_id", "session_token", "account_key"])
+def test_credentials_do_not_belong_in_a_uri(option):
+    with pytest.raises(
+        RemoteStorageError, match=f"with {option}: give credentials in the broker's environment"
+    ) as caught:
+        open_storage(f"s3://bucket/prefix?{option}=hidden")
+    assert "hidden" not in str(caught.value)
