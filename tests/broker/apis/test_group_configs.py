@@ -69,8 +69,6 @@ def test_a_group_has_all_that_kafka_knows(client: WireClient) -> None:
         "share.renew.acknowledge.enable",
         "streams.num.standby.replicas",
         "streams.initial.rebalance.delay.ms",
-        "errors.deadletterqueue.topic.name",
-        "errors.deadletterqueue.copy.record.enable",
     }
 
 
