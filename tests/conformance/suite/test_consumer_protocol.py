@@ -13,7 +13,7 @@ from ..client import AgentClient, Client
 from ..group_members import PARTITIONS, spread, values, wait_for_all, wait_for_records, wait_for_shares
 from ..member import Member
 from ..records import Record
-from ..settings import broker_config
+from ..settings import broker_config, configure_group
 from ..topics import MakeTopic
 
 pytestmark = pytest.mark.timeout(300)
@@ -105,6 +105,8 @@ def test_member_is_killed(client: Client, observer: AgentClient, make_topic: Mak
 @case("A static member that leaves and comes back causes no rebalance", needs=[*NEEDS, "static members"])
 def test_static_member(client: Client, observer: AgentClient, make_topic: MakeTopic, unique: str) -> None:
     topic = make_topic(partitions=PARTITIONS)
+    # A busy machine starts a new member too slowly for a short session.
+    configure_group(observer, unique, consumer_session_timeout_ms="45000")
     stays = client.member(unique, topic, instance="stays", assignor=UNIFORM)
     returns = client.member(unique, topic, instance="returns", assignor=UNIFORM)
     wait_for_shares([stays, returns], "two static members share")
