@@ -33,6 +33,7 @@ class LakeBench:
         self._servers = servers
         self._rows = rows
         self._directory = directory
+        self._runs = 0
 
     def fill(self, topic: str) -> None:
         spark_data.fill(self._servers, topic, 8, "none", 100, self._rows)
@@ -77,9 +78,12 @@ class LakeBench:
         return seconds
 
     def _fresh(self) -> Path:
-        shutil.rmtree(self._directory, ignore_errors=True)
-        self._directory.mkdir()
-        return self._directory
+        """Return a new directory: a process keeps the catalogs of old ones open."""
+        shutil.rmtree(self._directory / str(self._runs), ignore_errors=True)
+        self._runs += 1
+        found = self._directory / str(self._runs)
+        found.mkdir(parents=True)
+        return found
 
     def _check(self, rows: int) -> None:
         if rows != self._rows:
