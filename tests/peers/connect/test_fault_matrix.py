@@ -302,9 +302,9 @@ def test_database_down(flowing: World) -> None:
 def test_broker_down(flowing: World) -> None:
     flowing.broker.kill()
     write_both(flowing)
-    seen_while(
-        flowing, (*_ROWS, *_LINES), lambda task: task["state"] == "RUNNING" and bool(task.get("trace"))
-    )
+    # First the tasks wait and say for what. After the session timeout the worker gives them up.
+    for name in (*_ROWS, *_LINES):
+        seen_while(flowing, (name,), lambda task: task["state"] != "RUNNING" or bool(task.get("trace")))
     flowing.broker.start()
     flowing.wait_for_all()
 
