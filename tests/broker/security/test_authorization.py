@@ -206,6 +206,7 @@ RIGHTS: dict[int | str, list[tuple[Operation, ResourceType, str]]] = {
     90: [*_DESCRIBE_GROUPS, *_DESCRIBE_TOPICS],
     91: [*_GROUPS, *_READ_TOPICS],
     92: [(Op.DELETE, R.GROUP, "*")],  # the request names topics within a group, see below
+    93: [*_GROUPS],
     10001: [(Op.ALTER, R.TOPIC, "*")],
 }
 NAMES = [case.name for case in cases(Names(dict.fromkeys(TOPICS, bytes(16))))]

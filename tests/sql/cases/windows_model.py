@@ -32,9 +32,9 @@ def _case(seed: int, size: int, advance: int, grace: int, *, having: bool) -> Ca
         key = chance.choice(["a", "b", None])
         value = chance.choice([None, *range(1, 9)])
         inputs.append(In("s", chance.choice(["x", "y"]), {"g": key, "v": value}, time))
-        latest = max(latest, time)
-        if key is None:
+        if key is None:  # leaves no trace, not even in the time
             continue
+        latest = max(latest, time)
         for start in _windows(time, size, advance):
             if start + size <= latest - grace:
                 continue
