@@ -10,7 +10,7 @@ import click
 
 from ottla.cli import output
 from ottla.cli.client import Client
-from ottla.cli.commands.cluster_roll import roll
+from ottla.cli.commands.cluster.roll import roll
 from ottla.cli.commands.completion import complete_topics
 from ottla.cli.options import client_options, confirm_or_exit, count_option, json_option, yes_option
 

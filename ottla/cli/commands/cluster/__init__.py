@@ -1,0 +1,1 @@
+"""Commands of operators, about a whole cluster."""
