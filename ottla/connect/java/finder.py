@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -61,20 +61,22 @@ class _JavaPlugin(Plugin):
 
     def load(self) -> type[Any]:
         from ottla.connect.java.connectors import connector_class
-        from ottla.connect.java.converters import converter_class, header_converter_class
-        from ottla.connect.java.transforms import predicate_class, transform_class
+        from ottla.connect.java.converters import JavaConverter, JavaHeaderConverter
+        from ottla.connect.java.plugin_object import wrapper_class
+        from ottla.connect.java.transforms import JavaPredicate, JavaTransform
 
         libraries = jars.libraries(self.worker.properties, self.worker.plugin_path)
         # Behind its own jars, each plugin sees a copy of Kafka's other libraries.
         plugin = replace(self.found, jars=(*self.found.jars, *libraries.rest))
-        class_of: Callable[[jars.JavaPlugin, jars.Libraries], type[Any]] = {
-            PluginKind.CONNECTOR: connector_class,
-            PluginKind.CONVERTER: converter_class,
-            PluginKind.HEADER_CONVERTER: header_converter_class,
-            PluginKind.TRANSFORMATION: transform_class,
-            PluginKind.PREDICATE: predicate_class,
+        if self.kind is PluginKind.CONNECTOR:
+            return connector_class(plugin, libraries)
+        wrapper = {
+            PluginKind.CONVERTER: JavaConverter,
+            PluginKind.HEADER_CONVERTER: JavaHeaderConverter,
+            PluginKind.TRANSFORMATION: JavaTransform,
+            PluginKind.PREDICATE: JavaPredicate,
         }[self.kind]
-        return class_of(plugin, libraries)
+        return wrapper_class(wrapper, plugin, libraries)
 
     @property
     def type(self) -> str:
