@@ -195,6 +195,13 @@ bootstrap_server_option = click.option(
     help="Brokers of the cluster.",
 )
 
+command_config_option = file_option(
+    "--command-config",
+    envvar="OTTLA_COMMAND_CONFIG",
+    show_envvar=True,
+    help="Client properties for a secured cluster.",
+)
+
 raw_property_option = pairs_option(
     "--property",
     "-X",

@@ -18,8 +18,8 @@ from ottla.cli.commands.servers.http_servers import allowed_hosts_option, cannot
 from ottla.cli.errors import JobError
 from ottla.cli.options import (
     bootstrap_server_option,
+    command_config_option,
     count_option,
-    file_option,
     json_option,
     make_client,
     seconds_option,
@@ -37,12 +37,7 @@ _ROTATE_SECONDS = 150.0
 
 @click.command(short_help="Write and read records through every broker, and report losses and latency.")
 @bootstrap_server_option
-@file_option(
-    "--command-config",
-    envvar="OTTLA_COMMAND_CONFIG",
-    show_envvar=True,
-    help="Client properties for a secured cluster.",
-)
+@command_config_option
 @click.option(
     "--topic", default=DEFAULT_TOPIC, show_default=True, help="Topic for the records; created if missing."
 )

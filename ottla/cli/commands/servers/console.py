@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,12 +20,25 @@ from ottla.cli.commands.servers.http_servers import (
 )
 from ottla.cli.commands.servers.start import DEFAULT_CONSOLE_LISTEN, log_format_option
 from ottla.cli.errors import JobError, require
-from ottla.cli.options import bootstrap_server_option, file_option
+from ottla.cli.options import bootstrap_server_option, command_config_option, file_option
 
 if TYPE_CHECKING:
     from ottla.cli.jobs.secured_data import SecuredData
     from ottla.console.settings import ConsoleSettings
     from ottla.http.background import InBackground
+
+
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the addresses of a cluster and of the services beside it."""
+    for option in (
+        click.option("--sql", metavar="URL", help="URL of an `ottla sql server`, or of ksqlDB."),
+        click.option("--connect", metavar="URL", help="URL of a Connect worker."),
+        click.option("--registry", metavar="URL", help="URL of the cluster's schema registry."),
+        command_config_option,
+        bootstrap_server_option,
+    ):
+        command = option(command)
+    return command
 
 
 @click.command(short_help="Show and change a cluster in the browser.")
@@ -35,16 +48,7 @@ if TYPE_CHECKING:
     metavar="HOST:PORT",
     help=f"Address to listen on. Port 0 picks a free port. [default: {DEFAULT_CONSOLE_LISTEN}]",
 )
-@bootstrap_server_option
-@file_option(
-    "--command-config",
-    envvar="OTTLA_COMMAND_CONFIG",
-    show_envvar=True,
-    help="Client properties for a secured cluster.",
-)
-@click.option("--registry", metavar="URL", help="URL of the cluster's schema registry.")
-@click.option("--connect", metavar="URL", help="URL of a Connect worker.")
-@click.option("--sql", metavar="URL", help="URL of an `ottla sql server`, or of ksqlDB.")
+@cluster_options
 @click.option("--read-only", is_flag=True, help="Refuse all changes.")
 @click.option(
     "--no-login",

@@ -14,7 +14,7 @@ import click
 
 from ottla.cli.commands.servers.http_servers import allowed_hosts_option, cannot_listen, configure_log
 from ottla.cli.commands.servers.start import log_format_option
-from ottla.cli.options import bootstrap_server_option, file_option, make_client, seconds_option
+from ottla.cli.options import bootstrap_server_option, command_config_option, make_client, seconds_option
 from ottla.cli.signals import ending_signals
 
 if TYPE_CHECKING:
@@ -35,12 +35,7 @@ DEFAULT_LISTEN = "127.0.0.1:9308"
     metavar="HOST:PORT",
     help="Same as --bootstrap-server.",
 )
-@file_option(
-    "--command-config",
-    envvar="OTTLA_COMMAND_CONFIG",
-    show_envvar=True,
-    help="Client properties for a secured cluster.",
-)
+@command_config_option
 @click.option(
     "--listen",
     "-l",

@@ -14,7 +14,7 @@ import click
 from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
 from ottla.cli.commands.servers.start import http_listener, log_format_option
 from ottla.cli.errors import JobError
-from ottla.cli.options import bootstrap_server_option, file_option, pairs_option
+from ottla.cli.options import bootstrap_server_option, command_config_option, file_option, pairs_option
 from ottla.cli.signals import end_at_once, ending_signals
 
 if TYPE_CHECKING:
@@ -53,12 +53,7 @@ def takes_properties(
             help=f"Address to listen on. Port 0 picks a free port. [default: {default_listen}]",
         ),
         bootstrap_server_option,
-        file_option(
-            "--command-config",
-            envvar="OTTLA_COMMAND_CONFIG",
-            show_envvar=True,
-            help="Client properties for a secured cluster.",
-        ),
+        command_config_option,
         file_option(
             "--config",
             "-c",

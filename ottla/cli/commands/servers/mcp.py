@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.commands.servers.console import console_sentences, console_settings
+from ottla.cli.commands.servers.console import cluster_options, console_sentences, console_settings
 from ottla.cli.errors import JobError, require
-from ottla.cli.options import bootstrap_server_option, file_option
+from ottla.cli.options import file_option
 
 if TYPE_CHECKING:
     from ottla.console.access.roles import User
@@ -18,16 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Let AI assistants look at a cluster (MCP).")
-@bootstrap_server_option
-@file_option(
-    "--command-config",
-    envvar="OTTLA_COMMAND_CONFIG",
-    show_envvar=True,
-    help="Client properties for a secured cluster.",
-)
-@click.option("--registry", metavar="URL", help="URL of the cluster's schema registry.")
-@click.option("--connect", metavar="URL", help="URL of a Connect worker.")
-@click.option("--sql", metavar="URL", help="URL of an `ottla sql server`, or of ksqlDB.")
+@cluster_options
 @file_option("--config", "-c", "config_file", help="console.toml with roles, masks and clusters.")
 @click.option("--role", metavar="NAME", default="viewer", show_default=True, help="Role of the assistant.")
 @click.option(
